@@ -1,0 +1,84 @@
+# growpage: make setup | all | demo | test | test-long | oracles | install | clean
+#
+# CONFIG=release|debug|asan|tsan|cov   CC=gcc|clang   MODEL=FILE (demo)
+
+CONFIG ?= release
+ifeq ($(origin CC),default)
+CC     := gcc
+endif
+PREFIX ?= /usr/local
+VERSION := $(shell cat VERSION)
+B      := build/$(CC)-$(CONFIG)
+PY     := build/venv/bin/python
+SMOLLM := models/smollm2-135m-instruct-q4_1.gguf
+
+LIBS   := jansson libpcre2-8 libutf8proc
+WARN   := -Wall -Wextra -Wshadow -Wvla -Wundef -Wstrict-prototypes -Wmissing-prototypes \
+          -Wpointer-arith -Wwrite-strings -Wno-missing-field-initializers -Werror
+COMMON  = -std=gnu11 -g -fno-omit-frame-pointer -ffp-contract=off -fno-math-errno -fPIC \
+          -fvisibility=hidden -pthread -D_GNU_SOURCE -DGP_VERSION='"$(VERSION)"' \
+          -Iinclude -Isrc -Itests $(shell pkg-config --cflags $(LIBS)) $(WARN)
+
+CFLAGS_release := -O2
+CFLAGS_debug   := -O1 -DGP_DEBUG
+CFLAGS_asan    := -O1 -DGP_DEBUG -fsanitize=address,undefined -fno-sanitize-recover=all
+CFLAGS_tsan    := -O1 -DGP_DEBUG -fsanitize=thread
+CFLAGS_cov     := -O0 -DGP_DEBUG --coverage
+CFLAGS_$(CONFIG) ?= $(error CONFIG must be release, debug, asan, tsan or cov)
+
+# The whole program runs on any x86-64.  Only these files may use more, and the dispatcher calls them
+# only after CPUID and the operating system agreed.
+ISA_avx2   := -mavx2 -mfma -mf16c -mbmi2
+ISA_avx512 := $(ISA_avx2) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni
+isa         = $(foreach i,avx2 avx512,$(if $(findstring _$i.c,$1),$(ISA_$i)))
+
+# Debug builds wrap malloc, to catch an allocation on a thread that has promised none.
+WRAP_debug := -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
+WRAP_asan  := $(WRAP_debug)
+WRAP_tsan  := $(WRAP_debug)
+
+LIB_ROOMS := base kernels kv text policy model engine
+LIB_SRC   := $(foreach r,$(LIB_ROOMS),$(wildcard src/$r/*.c src/$r/*/*.c))
+CLI_SRC   := $(wildcard src/cli/*.c)
+LIB_OBJ   := $(LIB_SRC:%.c=$B/%.o)
+CLI_OBJ   := $(CLI_SRC:%.c=$B/%.o)
+LDLIBS     = $(shell pkg-config --libs $(LIBS)) -lm -pthread
+LINK       = $(CC) $(CFLAGS_$(CONFIG)) $(WRAP_$(CONFIG)) $(LDFLAGS)
+
+# A test is tests/<room>/test_*.c; other C files beside it are helpers that every test may link.
+TEST_SRC  := $(wildcard tests/*/test_*.c)
+TEST_AUX  := $(filter-out $(TEST_SRC) $(wildcard tests/fuzz/*.c),$(wildcard tests/*/*.c))
+TESTS     := $(TEST_SRC:%.c=$B/%)
+FUZZERS   := $(patsubst %.c,$B/%,$(wildcard tests/fuzz/fuzz_*.c))
+
+.DEFAULT_GOAL := all
+all: $B/growpage $B/libgrowpage.a $B/libgrowpage.so $B/growpage.pc links
+links: $B/growpage $B/libgrowpage.a $B/libgrowpage.so $B/growpage.pc
+	@for f in growpage libgrowpage.a libgrowpage.so growpage.pc; do ln -sfn $(CC)-$(CONFIG)/$$f build/$$f; done
+
+$B/%.o: %.c $B/flags
+	@mkdir -p $(@D)
+	$(CC) $(COMMON) $(CFLAGS_$(CONFIG)) $(call isa,$<) $(CFLAGS) -MMD -MP -c $< -o $@
+
+$B/libgrowpage.a: $(LIB_OBJ)
+	@rm -f $@
+	ar rcs $@ $^
+$B/libgrowpage.so: $(LIB_OBJ)
+	$(CC) $(CFLAGS_$(CONFIG)) $(LDFLAGS) -shared -Wl,-soname,libgrowpage.so.0 $^ $(LDLIBS) -o $@
+$B/growpage: $(CLI_OBJ) $B/libgrowpage.a
+	$(LINK) $^ $(LDLIBS) $(shell pkg-config --libs libedit) -o $@
+$B/growpage.pc: tools/growpage.pc.in VERSION $B/flags
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' $< > $@
+
+$B/tests/%: $B/tests/%.o $(TEST_AUX:%.c=$B/%.o) $B/libgrowpage.a
+	$(LINK) $^ -lcmocka $(LDLIBS) -o $@
+
+# Objects depend on the flags they were built with.
+$B/flags: FORCE
+	@mkdir -p $B
+	@echo '$(CC) $(COMMON) $(CFLAGS_$(CONFIG)) $(CFLAGS) $(LDFLAGS) $(PREFIX)' | cmp -s - $@ || \
+	 echo '$(CC) $(COMMON) $(CFLAGS_$(CONFIG)) $(CFLAGS) $(LDFLAGS) $(PREFIX)' > $@
+
+-include $(shell find $B -name '*.d' 2>/dev/null)
+.PHONY: all links FORCE
+.SECONDARY:

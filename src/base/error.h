@@ -1,0 +1,20 @@
+/* Errors: how a function says no and why.  Knows nothing of the project. */
+#ifndef GP_BASE_ERROR_H
+#define GP_BASE_ERROR_H
+
+#include "growpage_status.h"
+
+/* Write the text into err (NULL is fine); too long a text is cut at a character's edge, and control
+ * bytes become '?', so that no message can break a terminal or a log line. */
+void gp_error_set(struct gp_error *err, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Put "context: " before what err holds.  For callers that know more than the callee did. */
+void gp_error_prefix(struct gp_error *err, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* return gp_fail(err, GP_ECORRUPT, "tensor %s: ...", name);
+ * A macro, so that the compiler sees the constant come back. */
+#define gp_fail(err, status, ...) (gp_error_set((err), __VA_ARGS__), (status))
+
+#endif
