@@ -34,7 +34,7 @@ struct gp_workers {
         struct gp_workers *pool;
         pthread_t thread;
         uint32_t index;
-    } *workers;
+    } * workers;
 };
 
 static void relax(void)
@@ -47,12 +47,12 @@ static void relax(void)
 static void take_items(struct gp_workers *pool, uint32_t worker)
 {
     for (;;) {
-        uint32_t begin = (uint32_t)atomic_fetch_add_explicit(&pool->next, pool->grain,
-                                                              memory_order_relaxed);
+        uint32_t begin =
+            (uint32_t)atomic_fetch_add_explicit(&pool->next, pool->grain, memory_order_relaxed);
         if (begin >= pool->item_count)
             return;
-        uint32_t end = pool->item_count - begin < pool->grain ? pool->item_count
-                                                              : begin + pool->grain;
+        uint32_t end =
+            pool->item_count - begin < pool->grain ? pool->item_count : begin + pool->grain;
         pool->fn(pool->ctx, begin, end, worker);
     }
 }

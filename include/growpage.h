@@ -1,0 +1,337 @@
+/* libgrowpage: an LLM serving engine for GGUF models with KV memory budgeted on demand.
+ *
+ * The narrow waist.  The command line, the server and the evaluation see this header and nothing else
+ * of the engine: no pages, no tensors, no threads.
+ *
+ *   model   an open GGUF file: weights, vocabulary, chat template.  Read-only; any thread.
+ *   engine  one model, one KV pool, one thread that steps.  Requests go in as token ids and come back
+ *           as token ids; text is the caller's business, through the model's functions.
+ *
+ * A function that may be refused returns GP_OK or a negative gp_status and, unless err is NULL, one
+ * line that names the thing.  Out-parameters are written on success only.  What a function hands out
+ * is freed with gp_free() unless said otherwise.
+ *
+ * See examples/simple.c for a whole program. */
+#ifndef GROWPAGE_H
+#define GROWPAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "growpage_options.h"
+#include "growpage_status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define GP_API __attribute__((visibility("default")))
+
+/* "0.1.0" */
+GP_API const char *gp_version(void);
+
+/* What the library hands out.  NULL is fine. */
+GP_API void gp_free(void *memory);
+
+/* ---- model ------------------------------------------------------------------------------------- */
+
+struct gp_model;
+
+struct gp_model_options {
+    const char *path;
+    uint32_t threads;  /* for loading; 0: one per core                                      */
+    const char *cpu;   /* level: "ref", "avx2", "avx512"; NULL: GP_CPU, else the best there is */
+    bool vocab_only;   /* no weights: tokenize, detokenize, apply_template, inspect           */
+    bool override_pre; /* an unknown pre-tokenizer is a warning, not a refusal                */
+    const char *chat_template; /* replaces the file's own; NULL: the file's                       */
+    /* Called from the opening thread with a share in [0, 1]; may be NULL. */
+    void (*progress)(void *ctx, double share);
+    void *progress_ctx;
+};
+
+GP_API int gp_model_open(struct gp_model **out, const struct gp_model_options *options,
+                         struct gp_error *err);
+GP_API void gp_model_close(struct gp_model *model); /* after its engines; NULL is fine */
+
+struct gp_model_info {
+    char name[128];     /* general.name, or ""                        */
+    char arch[32];      /* "llama", "qwen2", "qwen3"                  */
+    char quant[32];     /* the type that holds most bytes: "Q4_1"     */
+    char tokenizer[64]; /* "gpt2/smollm"                              */
+    char cpu[16];       /* the kernels' level                         */
+    uint64_t file_bytes;
+    uint64_t weight_bytes; /* as packed in memory; 0 when vocab_only     */
+    uint64_t parameter_count;
+    uint32_t layer_count, embed_dim, ffn_dim, head_count, kv_head_count, key_dim, value_dim;
+    uint32_t vocab_count;
+    uint32_t context_max; /* tokens the model was trained for           */
+    int32_t bos, eos;     /* ids, or -1                                 */
+    bool has_template;
+};
+
+GP_API void gp_model_info(const struct gp_model *model, struct gp_model_info *info);
+
+/* Every id that ends a generation; the array belongs to the model. */
+GP_API const int32_t *gp_model_ends(const struct gp_model *model, uint32_t *count);
+
+/* Ids of text.  add_special: put BOS where the file asks, never twice.  parse_special: recognise
+ * control tokens in the text.  Any bytes are accepted. */
+GP_API int gp_model_tokenize(const struct gp_model *model, const char *text, size_t length,
+                             bool add_special, bool parse_special, int32_t **ids, uint32_t *count,
+                             struct gp_error *err);
+
+/* The exact bytes of ids, zero-terminated; special: spell control tokens too.  An id outside the
+ * vocabulary is GP_EINVAL. */
+GP_API int gp_model_detokenize(const struct gp_model *model, const int32_t *ids, uint32_t count,
+                               bool special, char **text, size_t *length, struct gp_error *err);
+
+struct gp_chat {
+    const char *messages; /* JSON array of {"role", "content", ...}                            */
+    const char *tools;    /* JSON array, or NULL                                               */
+    const char
+        *variables; /* JSON object for the template, e.g. {"enable_thinking":false}, or NULL */
+    bool add_generation_prompt;
+    int64_t now; /* seconds since the epoch, for templates that print the date        */
+};
+
+/* Render the chat template and tokenize it; message text can never become a control token.
+ * Either of ids and text may be NULL. */
+GP_API int gp_model_apply_template(const struct gp_model *model, const struct gp_chat *chat,
+                                   int32_t **ids, uint32_t *count, char **text,
+                                   struct gp_error *err);
+
+/* A report on a file without loading it: hyper-parameters, tokenizer, tensors by type, memory for
+ * `requests` of `tokens` each.  As text for people, or one JSON object. */
+GP_API int gp_inspect(const char *path, uint32_t requests, uint32_t tokens, bool json,
+                      char **report, struct gp_error *err);
+
+/* Text from ids as they come: always valid UTF-8, half a character waits for its rest. */
+struct gp_decoder;
+
+GP_API int gp_decoder_open(struct gp_decoder **out, const struct gp_model *model, bool special,
+                           struct gp_error *err);
+GP_API void gp_decoder_close(struct gp_decoder *decoder);
+GP_API void gp_decoder_reset(struct gp_decoder *decoder);
+/* The text that id completes, zero-terminated; valid until the next call on this decoder. */
+GP_API const char *gp_decoder_next(struct gp_decoder *decoder, int32_t id, size_t *length);
+/* What was held back. */
+GP_API const char *gp_decoder_end(struct gp_decoder *decoder, size_t *length);
+
+/* ---- engine ------------------------------------------------------------------------------------ */
+
+struct gp_engine;
+
+struct gp_engine_options {
+    uint32_t threads;          /* 0: one per core                                              */
+    const char *kv_type;       /* "f16" (default), "bf16", "f32"                               */
+    uint32_t page_tokens;      /* b: a multiple of 16; 256                                     */
+    uint64_t kv_bytes;         /* KV pool; 0: see kv_pages                                     */
+    uint32_t kv_pages;         /* KV pool in pages; 0 with kv_bytes 0: 0.9 of what is free, but no
+                                  more than max_seqs requests of `context` tokens could use     */
+    uint32_t context;          /* tokens of one request; 0: the model's                        */
+    uint32_t max_seqs;         /* requests running at once                                     */
+    uint32_t max_batch_tokens; /* rows of one step                                             */
+    uint32_t max_waiting;      /* requests that may wait; more are GP_EAGAIN                   */
+    uint32_t watermark;        /* pages that growth leaves free                                */
+    struct gp_kv_options kv;   /* for requests that bring none of their own                    */
+};
+
+/* The defaults of every field. */
+GP_API void gp_engine_options_init(struct gp_engine_options *options);
+GP_API void gp_kv_options_init(struct gp_kv_options *options);
+GP_API void gp_sampling_init(struct gp_sampling *sampling); /* temperature 1, all filters off */
+
+/* "full", "growpage", "fixed:T", "random[:0.7]", "inverse", "shrink[:-0.005:1024]" into the policy's
+ * fields of options; the others are left alone. */
+GP_API int gp_policy_parse(const char *text, struct gp_kv_options *options, struct gp_error *err);
+/* The same words back; at most 64 bytes. */
+GP_API void gp_policy_format(const struct gp_kv_options *options, char out[64]);
+
+/* All memory is taken here; afterwards the engine's thread allocates nothing. */
+GP_API int gp_engine_open(struct gp_engine **out, const struct gp_model *model,
+                          const struct gp_engine_options *options, struct gp_error *err);
+GP_API void gp_engine_close(struct gp_engine *engine); /* cancels what is in flight; NULL is fine */
+
+/* What was taken and what it holds. */
+struct gp_engine_info {
+    uint32_t threads, page_tokens, page_count, context, max_seqs, max_batch_tokens;
+    char kv_type[8];
+    uint64_t kv_bytes;       /* the pool                                        */
+    uint64_t kv_token_bytes; /* one token, all layers                           */
+    uint64_t summary_bytes;  /* query summaries                                 */
+    uint64_t work_bytes;     /* activations, logits, scratch, queues            */
+    uint32_t full_requests;  /* requests of `context` tokens that fit the pool at once */
+};
+GP_API void gp_engine_info(const struct gp_engine *engine, struct gp_engine_info *info);
+
+enum gp_finish {
+    GP_FINISH_NONE,   /* still running                                                       */
+    GP_FINISH_STOP,   /* an end token, a stop id, or on_token said stop                      */
+    GP_FINISH_LENGTH, /* max_tokens, or the context is full                                  */
+    GP_FINISH_CANCELLED,
+    GP_FINISH_CAPACITY, /* alone in the pool and still cannot go on                            */
+    GP_FINISH_ERROR,    /* a constraint left no token                                          */
+};
+
+/* "stop", "length", ... */
+GP_API const char *gp_finish_name(enum gp_finish finish);
+
+/* on_token's answer: GP_GO, GP_STOP, or gp_force(id): the next token is id. */
+#define GP_GO        (-1)
+#define GP_STOP      (-2)
+#define gp_force(id) (id)
+
+struct gp_request {
+    const int32_t *tokens;   /* the prompt; copied                                              */
+    uint32_t token_count;    /* at least 1                                                      */
+    uint32_t max_tokens;     /* 0: to the end of the context; clamped to it                     */
+    uint32_t min_tokens;     /* end tokens and stop ids are masked before                       */
+    uint32_t n;              /* choices; 0 means 1                                              */
+    int32_t logprobs;        /* -1: none; else the number of alternatives (<= 20) per token     */
+    int32_t prompt_logprobs; /* the same for the prompt                                         */
+    bool ignore_eos;         /* the model's end tokens do not stop                              */
+    const int32_t *stop_ids; /* further ids that stop; copied                                   */
+    uint32_t stop_id_count;
+    const int32_t *forced; /* the first output tokens, taken as given; copied                 */
+    uint32_t forced_count;
+
+    /* Both are called on the engine's thread, must return quickly and must not call the engine.
+     * constraint clears bits of mask [ceil(vocab/64)] for ids that may not come next, given the
+     * output so far.  on_token sees each output token of a choice as it is drawn. */
+    void (*constraint)(void *ctx, uint32_t choice, const int32_t *output, uint32_t count,
+                       uint64_t *mask);
+    int32_t (*on_token)(void *ctx, uint32_t choice, int32_t id);
+    void *ctx;
+
+    struct gp_sampling sampling;
+    const struct gp_kv_options *kv; /* NULL: the engine's                                       */
+};
+
+GP_API void gp_request_init(struct gp_request *request);
+
+/* Any thread.  GP_EINVAL: a bad field, named, or a request that could never fit; GP_EAGAIN: full now. */
+GP_API int gp_engine_submit(struct gp_engine *engine, const struct gp_request *request,
+                            uint64_t *id, struct gp_error *err);
+
+/* Any thread; unknown and finished ids are fine.  Pages are back within one step. */
+GP_API void gp_engine_cancel(struct gp_engine *engine, uint64_t id);
+
+/* One step on the calling thread, which owns the engine from its first step on.
+ * Returns the number of rows that ran; 0: nothing to do. */
+GP_API uint32_t gp_engine_step(struct gp_engine *engine);
+
+/* Step until nothing is left to do. */
+GP_API void gp_engine_run(struct gp_engine *engine);
+
+/* An eventfd that is readable when some request has news (poll() clears it), and one that is readable
+ * when a submit or a cancel waits for the next step (step() clears it). */
+GP_API int gp_engine_news_fd(const struct gp_engine *engine);
+GP_API int gp_engine_work_fd(const struct gp_engine *engine);
+
+/* Any thread: ids that have news since the last poll; returns how many were written. */
+GP_API uint32_t gp_engine_poll(struct gp_engine *engine, uint64_t *ids, uint32_t max);
+
+struct gp_logprob {
+    int32_t id;
+    float logprob; /* log-softmax of the raw logits: before penalties, bias, mask and temperature */
+};
+
+struct gp_token {
+    int32_t id;
+    float logprob; /* 0 when not asked for */
+};
+
+/* Any thread: copy choice's output tokens from index `from` on; returns how many.  *finish, when not
+ * NULL, is what the choice's state was after the last token that exists now. */
+GP_API uint32_t gp_engine_read(struct gp_engine *engine, uint64_t id, uint32_t choice,
+                               uint32_t from, struct gp_token *out, uint32_t max,
+                               enum gp_finish *finish);
+
+/* The best alternatives of output token `index`, or of prompt token `index` when prompt is set (index 0
+ * has none); best first; returns how many. */
+GP_API uint32_t gp_engine_alternatives(struct gp_engine *engine, uint64_t id, uint32_t choice,
+                                       bool prompt, uint32_t index, struct gp_logprob *out,
+                                       uint32_t max);
+/* The logprob of prompt token `index` given those before it; 0 for index 0. */
+GP_API float gp_engine_prompt_logprob(struct gp_engine *engine, uint64_t id, uint32_t index);
+
+/* What happened at one boundary (section 3). */
+enum gp_action {
+    GP_ACTION_GROW,
+    GP_ACTION_COMPRESS,
+    GP_ACTION_SHRINK
+};
+enum gp_cause {
+    GP_CAUSE_POLICY,   /* a primary decision                              */
+    GP_CAUSE_START,    /* no summaries yet                                */
+    GP_CAUSE_INITIAL,  /* initial_pages not reached, or a budget not full */
+    GP_CAUSE_PRESSURE, /* the pool was empty enough                       */
+    GP_CAUSE_CAPPED,   /* growth at max_pages                             */
+    GP_CAUSE_FALLBACK, /* growth was denied                               */
+};
+
+struct gp_boundary_event {
+    uint32_t tokens; /* logical length at the boundary              */
+    uint32_t pages_before;
+    uint32_t pages_after;
+    enum gp_action action;
+    enum gp_cause cause;
+    bool has_delta;
+    double delta, demand_short, demand_long; /* r_S - r_L, r_S, r_L       */
+};
+
+struct gp_request_stats {
+    uint32_t prompt_tokens;
+    uint32_t output_tokens;
+    uint32_t cached_tokens;                   /* prompt tokens served from the prefix index */
+    uint64_t seed;                            /* the one in use                             */
+    uint64_t queue_ns, prefill_ns, decode_ns; /* waiting; to the first token; from it to the last */
+    uint32_t pages, pages_peak;
+    double pages_mean;               /* mean of P over decode steps                */
+    uint32_t slots;                  /* n_cached                                   */
+    uint32_t grow, compress, shrink; /* primary decisions      */
+    uint32_t start, initial, pressure, capped, fallback, preempt;
+    uint64_t demand_ns, score_ns, select_ns, compact_ns;
+    uint32_t boundary_count; /* events kept; the first GP_BOUNDARIES_KEPT of them */
+};
+#define GP_BOUNDARIES_KEPT 512u
+
+GP_API bool gp_engine_request_stats(struct gp_engine *engine, uint64_t id, uint32_t choice,
+                                    struct gp_request_stats *stats);
+GP_API bool gp_engine_boundary(struct gp_engine *engine, uint64_t id, uint32_t choice,
+                               uint32_t index, struct gp_boundary_event *event);
+
+/* Forget a request; its id is unknown from then on.  One that still runs is cancelled first. */
+GP_API void gp_engine_release(struct gp_engine *engine, uint64_t id);
+
+struct gp_engine_stats {
+    uint32_t running, waiting, pages_used, pages_free, pages_used_max;
+    uint64_t steps, rows, prompt_tokens, output_tokens;
+    uint64_t grow, compress, shrink, start, initial, pressure, capped, fallback, preempt;
+    uint64_t demand_ns, score_ns, select_ns, compact_ns, forward_ns, sample_ns;
+    uint32_t resident_max; /* most requests holding pages at once        */
+};
+GP_API void gp_engine_stats(struct gp_engine *engine, struct gp_engine_stats *stats);
+
+/* ---- perplexity -------------------------------------------------------------------------------- */
+
+struct gp_perplexity {
+    double perplexity;
+    double error; /* one standard error, of the mean negative log-likelihood times perplexity */
+    uint32_t windows;
+    uint64_t scored; /* tokens that count */
+};
+
+/* llama-perplexity's convention: windows of `window` tokens without overlap, BOS put over the first
+ * token of each where the file asks for one, only the second half of each window scored. */
+GP_API int gp_perplexity(const struct gp_model *model, const int32_t *tokens, uint32_t count,
+                         uint32_t window, uint32_t threads,
+                         void (*progress)(void *ctx, uint32_t done, uint32_t total, double so_far),
+                         void *ctx, struct gp_perplexity *out, struct gp_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,146 @@
+/* The scheduler: which rows run in a step, who holds which pages, who waits.
+ *
+ * Knows counts, pages and the policy's decisions; knows no tensor, no token id, no text and no clock.
+ * What must touch bytes (measuring demand, compacting) is asked of its owner through struct
+ * gp_sched_ops, so the same scheduler runs in the simulator with no model at all.
+ *
+ * One thread.  Everything is taken at open; nothing is allocated after. */
+#ifndef GP_ENGINE_SCHED_H
+#define GP_ENGINE_SCHED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "growpage_options.h"
+#include "kv/pool.h"
+#include "policy/policy.h"
+
+#define GP_SLOT_NONE UINT32_MAX
+
+enum gp_seq_state {
+    GP_SEQ_FREE,    /* not in use                                        */
+    GP_SEQ_WAITING, /* in the queue; holds nothing                       */
+    GP_SEQ_RUNNING, /* holds pages and a query slot                      */
+    GP_SEQ_DONE,    /* holds nothing; its owner has yet to forget it     */
+};
+
+/* One sequence: one choice of one request.  The owner reads all of it and writes only what
+ * the functions below say. */
+struct gp_seq {
+    enum gp_seq_state state;
+    uint32_t index;   /* its place in the scheduler's array                              */
+    uint64_t arrival; /* order of arrival; lower is older                                */
+    struct gp_kv_options kv;
+
+    uint32_t prompt_count; /* tokens of the prompt                                            */
+    uint32_t token_count;  /* known tokens: prompt and output                                 */
+    uint32_t computed;     /* n_tokens: rows that have run                                    */
+    uint32_t cached;       /* n_cached: slots in use                                          */
+    uint32_t pages;        /* P: pages in use so far; <= held                                 */
+    uint32_t held;         /* pages in table (a replay takes its peak at once)                */
+    uint32_t *table;       /* [table_max] page ids                                            */
+    uint32_t query_slot;   /* slot of the query summaries, or GP_SLOT_NONE                    */
+    bool has_summaries;    /* a generated row has run since the query slot was bound          */
+    bool reached_initial;
+
+    /* The log that a replay repeats (section 6): one entry a boundary. */
+    uint8_t *log;        /* [log_max] enum gp_policy_action                                 */
+    uint32_t log_count;  /* decisions taken so far                                          */
+    uint32_t log_at;     /* decisions that this run has carried out; < log_count in a replay */
+    uint32_t pages_peak; /* most pages in use                                               */
+
+    /* A decision that was taken and could not be carried out before the sequence was preempted. */
+    bool has_pending;
+    struct gp_decision pending;
+
+    /* Counters of section 8. */
+    uint32_t grow, compress, shrink, start, initial, pressure, capped, fallback, preempt;
+    uint64_t pages_sum; /* sum of P over decode steps, for the mean                        */
+    uint32_t decode_steps;
+
+    struct gp_seq *next; /* in the queue or in the running list                             */
+};
+
+/* A run of rows of one sequence in one step: tokens [computed, computed + count). */
+struct gp_run {
+    struct gp_seq *seq;
+    uint32_t count;
+    bool last; /* the rows reach token_count: the next token can be drawn from the last row */
+};
+
+struct gp_plan {
+    struct gp_run *runs; /* [max_seqs] */
+    uint32_t run_count;
+    uint32_t row_count;
+};
+
+struct gp_sched_ops {
+    /* Measure the demand of seq at its boundary (section 3). */
+    struct gp_signal (*measure)(void *ctx, struct gp_seq *seq);
+    /* Compress & Hold (section 4): keep what r says, in the sequence's own first pages.  Called
+     * before the scheduler changes cached and pages. */
+    void (*compact)(void *ctx, struct gp_seq *seq, const struct gp_retention *r);
+    /* A boundary was passed by a first-time decision (not a replayed one); for events and traces. */
+    void (*boundary)(void *ctx, const struct gp_seq *seq, struct gp_decision decision,
+                     const struct gp_signal *signal, uint32_t pages_before);
+    /* seq lost its pages and waits again. */
+    void (*preempted)(void *ctx, struct gp_seq *seq);
+    void *ctx;
+};
+
+struct gp_sched_options {
+    uint32_t page_tokens;      /* b                                             */
+    uint32_t max_seqs;         /* running at once                               */
+    uint32_t max_batch_tokens; /* rows of a step, >= max_seqs                   */
+    uint32_t max_waiting;      /* waiting at once, beside those that run        */
+    uint32_t context;          /* most tokens of one sequence                   */
+    uint32_t watermark;
+};
+
+struct gp_sched;
+
+int gp_sched_open(struct gp_sched **out, struct gp_pool *pool,
+                  const struct gp_sched_options *options, const struct gp_sched_ops *ops,
+                  struct gp_error *err);
+void gp_sched_close(struct gp_sched *sched);
+
+/* Would a prompt of this length fit the pool when alone (section 6: floor(prompt/b) + 1 <= N)? */
+bool gp_sched_fits(const struct gp_sched *sched, uint32_t prompt_count);
+
+/* Queue a sequence, at the end.  NULL when max_waiting wait already or no seq is free. */
+struct gp_seq *gp_sched_add(struct gp_sched *sched, uint32_t prompt_count,
+                            const struct gp_kv_options *kv);
+
+/* Plan a step: decode rows first, oldest first, passing boundaries as they come; then prompts and
+ * replays in chunks; then admissions, unless something was preempted.  The runs stay valid until
+ * gp_sched_ran().  A sequence that is alone and cannot go on is put into GP_SEQ_DONE and
+ * reported in *stuck (NULL otherwise).  False when there is nothing to run. */
+bool gp_sched_plan(struct gp_sched *sched, struct gp_plan *plan, struct gp_seq **stuck);
+
+/* All rows of the plan have run: advance computed, cached, has_summaries. */
+void gp_sched_ran(struct gp_sched *sched, const struct gp_plan *plan);
+
+/* A token was drawn for seq (its run was `last`): token_count grows by one. */
+void gp_sched_append(struct gp_sched *sched, struct gp_seq *seq);
+
+/* seq has finished, failed or was cancelled, in whatever state: pages and slot are back when this
+ * returns.  Between steps only, or after gp_sched_ran(). */
+void gp_sched_finish(struct gp_sched *sched, struct gp_seq *seq);
+
+/* Forget a DONE sequence. */
+void gp_sched_forget(struct gp_sched *sched, struct gp_seq *seq);
+
+uint32_t gp_sched_running(const struct gp_sched *sched);
+uint32_t gp_sched_waiting(const struct gp_sched *sched);
+struct gp_seq *gp_sched_first_running(struct gp_sched *sched); /* oldest first, by next */
+struct gp_seq *gp_sched_first_waiting(struct gp_sched *sched);
+
+/* Walk everything: every page of the pool is held by exactly the sequences whose tables name it, query
+ * slots are bound once, cached <= pages * b, order of arrival, counters. */
+void gp_sched_check(const struct gp_sched *sched);
+
+/* Test hook: preempt seq now, as if the pool had run dry. */
+void gp_sched_preempt(struct gp_sched *sched, struct gp_seq *seq);
+
+#endif

@@ -1,0 +1,104 @@
+/* Policies: numbers in, decisions out (spec.md sections 3, 4 and 7; docs/PAPER.md).
+ *
+ * Sees counts, never pages, tensors or requests; allocates nothing, keeps no clock and no state; draws
+ * random numbers only as a pure function of (seed, boundary index).  The same numbers give the same
+ * decision, so a logged run can be replayed. */
+#ifndef GP_POLICY_POLICY_H
+#define GP_POLICY_POLICY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "growpage_options.h"
+
+/* The defaults of spec.md. */
+void gp_policy_defaults(struct gp_kv_options *options);
+
+/* Every field in its range, for this page size; names the field that is not. */
+int gp_policy_check(const struct gp_kv_options *options, uint32_t page_tokens,
+                    struct gp_error *err);
+
+int gp_policy_from_text(const char *text, struct gp_kv_options *options, struct gp_error *err);
+void gp_policy_to_text(const struct gp_kv_options *options, char out[64]);
+
+/* ---- demand ------------------------------------------------------------------------------------ */
+
+/* What the kernels counted over all layers and heads.  For top-p the sums are integers, so the order
+ * in which heads were counted cannot matter; for the entropies each head's value was turned into
+ * fixed point (2^-32) first, for the same reason. */
+struct gp_demand {
+    uint64_t sum_short; /* sum of K_S, or of the fixed-point entropy share               */
+    uint64_t sum_long;
+    uint32_t candidates; /* |C| = (P - 1) * b                                             */
+    uint32_t heads; /* how many (layer, KV head) pairs were counted (query heads for per-head) */
+};
+
+struct gp_signal {
+    double demand_short, demand_long; /* r_S, r_L in [0, 1] */
+    double delta;                     /* r_S - r_L, from the integers' difference */
+};
+struct gp_signal gp_policy_signal(const struct gp_kv_options *options, const struct gp_demand *d);
+
+/* One head's entropy share as the integer that gp_demand sums: H/log n, or exp(H)/n, of weights in
+ * fixed point (2^-30), n candidates. */
+uint64_t gp_policy_entropy(enum gp_metric metric, const uint32_t *weights, uint32_t n);
+
+/* ---- decision ---------------------------------------------------------------------------------- */
+
+enum gp_policy_action {
+    GP_DO_GROW,
+    GP_DO_COMPRESS,
+    GP_DO_SHRINK
+};
+enum gp_policy_cause {
+    GP_BECAUSE_POLICY,
+    GP_BECAUSE_START,
+    GP_BECAUSE_INITIAL,
+    GP_BECAUSE_PRESSURE,
+    GP_BECAUSE_CAPPED,
+    GP_BECAUSE_FALLBACK,
+};
+
+struct gp_boundary_view {
+    uint32_t page_tokens; /* b                                                       */
+    uint32_t pages;       /* P, all full                                             */
+    uint32_t pool_used;   /* pages in use, for `pressure`                            */
+    uint32_t pool_total;
+    uint64_t index;       /* this request's boundaries before this one               */
+    bool has_summaries;   /* a generated token has been run                          */
+    bool reached_initial; /* once held initial_pages (or its fixed budget)           */
+};
+
+struct gp_decision {
+    enum gp_policy_action action;
+    enum gp_policy_cause cause;
+};
+
+/* Must the demand be measured before gp_policy_decide() can answer? */
+bool gp_policy_wants_signal(const struct gp_kv_options *options, const struct gp_boundary_view *v);
+
+/* delta is read only when gp_policy_wants_signal() said so. */
+struct gp_decision gp_policy_decide(const struct gp_kv_options *options,
+                                    const struct gp_boundary_view *view, double delta);
+
+/* Can a growth that was denied become Compress & Hold (section 6)? */
+bool gp_policy_may_compress(const struct gp_kv_options *options,
+                            const struct gp_boundary_view *view);
+
+/* The pages that set the reached_initial flag: initial_pages, or a fixed budget's; 0: never. */
+uint32_t gp_policy_initial_pages(const struct gp_kv_options *options, uint32_t page_tokens);
+
+/* ---- retention --------------------------------------------------------------------------------- */
+
+/* Compress & Hold in numbers (section 4).  slots = pages * b before; (pages_after - 1) * b after. */
+struct gp_retention {
+    uint32_t pages_after; /* P', at most P                                     */
+    uint32_t protect;     /* newest slots kept whatever their score            */
+    uint32_t keep;        /* K = (P' - 1) * b - protect history slots a head   */
+    uint32_t local;       /* k_loc, lowered until the locals of all pages fit  */
+};
+struct gp_retention gp_policy_retention(const struct gp_kv_options *options, uint32_t page_tokens,
+                                        uint32_t pages, enum gp_policy_action action);
+
+#endif
