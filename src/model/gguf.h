@@ -123,6 +123,13 @@ void gp_gguf_add_array(struct gp_gguf_writer *w, const char *key, enum gp_gguf_v
 /* The bytes are copied. */
 void gp_gguf_add_tensor(struct gp_gguf_writer *w, const char *name, enum gp_type type,
                         uint32_t dim_count, const uint64_t *dims, const void *data);
+/* For tensors too large to hold: _write asks for the bytes of rows [row_begin, row_end), in order, a
+ * row being dims[0] elements.  A status other than GP_OK ends the writing and is what _write returns. */
+typedef int gp_gguf_rows_fn(void *ctx, uint64_t row_begin, uint64_t row_end, void *out,
+                            struct gp_error *err);
+void gp_gguf_add_tensor_rows(struct gp_gguf_writer *w, const char *name, enum gp_type type,
+                             uint32_t dim_count, const uint64_t *dims, gp_gguf_rows_fn *rows,
+                             void *ctx);
 /* Through a temporary file and rename, so that a reader never sees half a file. */
 int gp_gguf_writer_write(struct gp_gguf_writer *w, const char *path, struct gp_error *err);
 void gp_gguf_writer_close(struct gp_gguf_writer *w);
