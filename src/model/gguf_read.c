@@ -53,23 +53,24 @@ static size_t left(const struct cursor *c)
     return (size_t)(c->end - c->at);
 }
 
-static int take(struct cursor *c, uint64_t n, const uint8_t **out)
+/* count items of `bytes` bytes. */
+static int take(struct cursor *c, uint64_t count, uint32_t bytes, const uint8_t **out)
 {
-    if (n > left(c) && c->bounded)
+    if (count > left(c) / bytes && c->bounded)
         return gp_fail(c->err, GP_ECORRUPT, "the header is larger than %u MiB",
                        GGUF_HEADER_BYTES_MAX >> 20);
-    if (n > left(c))
-        return gp_fail(c->err, GP_ECORRUPT, "cut off: %" PRIu64 " bytes wanted, %zu left", n,
-                       left(c));
+    if (count > left(c) / bytes)
+        return gp_fail(c->err, GP_ECORRUPT, "cut off: %" PRIu64 " x %u bytes wanted, %zu left",
+                       count, bytes, left(c));
     *out = c->at;
-    c->at += n;
+    c->at += count * bytes;
     return GP_OK;
 }
 
 static int take_u32(struct cursor *c, uint32_t *out)
 {
     const uint8_t *at;
-    int rc = take(c, 4, &at);
+    int rc = take(c, 1, 4, &at);
 
     if (rc == GP_OK)
         *out = gp_gguf_load_u32(at);
@@ -79,7 +80,7 @@ static int take_u32(struct cursor *c, uint32_t *out)
 static int take_u64(struct cursor *c, uint64_t *out)
 {
     const uint8_t *at;
-    int rc = take(c, 8, &at);
+    int rc = take(c, 1, 8, &at);
 
     if (rc == GP_OK)
         *out = gp_gguf_load_u64(at);
@@ -93,7 +94,7 @@ static int take_string(struct cursor *c, struct gp_str *out)
     int rc = take_u64(c, &length);
 
     if (rc == GP_OK)
-        rc = take(c, length, &at);
+        rc = take(c, length, 1, &at);
     if (rc != GP_OK)
         return rc;
     out->bytes = (const char *)at;
@@ -133,8 +134,8 @@ static int take_array(struct cursor *c, struct gguf_key *key)
         return rc;
     if (key->item_type == GP_GGUF_ARRAY)
         return gp_fail(c->err, GP_ECORRUPT, "an array of arrays, which is not supported");
-    key->value = c->at;
     if (key->item_type == GP_GGUF_STRING) {
+        key->value = c->at;
         if (key->count > GGUF_STRINGS_MAX)
             return gp_fail(c->err, GP_ECORRUPT, "%" PRIu64 " strings, at most %u are read",
                            key->count, GGUF_STRINGS_MAX);
@@ -144,14 +145,9 @@ static int take_array(struct cursor *c, struct gguf_key *key)
             rc = take_string(c, &ignored);
         return rc;
     }
-    uint32_t bytes = gp_gguf_value_bytes(key->item_type);
-
-    if (key->count > left(c) / bytes)
-        return gp_fail(c->err, GP_ECORRUPT,
-                       "cut off: %" PRIu64 " items of %u bytes wanted, %zu bytes left", key->count,
-                       bytes, left(c));
-    c->at += key->count * bytes;
-    return key->item_type == GP_GGUF_BOOL ? check_bools(c, key->value, key->count) : GP_OK;
+    rc = take(c, key->count, gp_gguf_value_bytes(key->item_type), &key->value);
+    return rc == GP_OK && key->item_type == GP_GGUF_BOOL ? check_bools(c, key->value, key->count)
+                                                         : rc;
 }
 
 static int take_value(struct cursor *c, struct gguf_key *key)
@@ -168,7 +164,7 @@ static int take_value(struct cursor *c, struct gguf_key *key)
         key->value = c->at;
         return take_string(c, &ignored);
     }
-    rc = take(c, gp_gguf_value_bytes(key->type), &key->value);
+    rc = take(c, 1, gp_gguf_value_bytes(key->type), &key->value);
     return rc == GP_OK && key->type == GP_GGUF_BOOL ? check_bools(c, key->value, 1) : rc;
 }
 
@@ -330,7 +326,7 @@ const struct gp_gguf_tensor *gp_gguf_find_tensor(const struct gp_gguf *gguf, con
 static int check_version(struct gp_gguf *g, struct cursor *c)
 {
     const uint8_t *magic;
-    int rc = take(c, 4, &magic);
+    int rc = take(c, 4, 1, &magic);
 
     if (rc == GP_OK && memcmp(magic, "GGUF", 4) != 0)
         return gp_fail(c->err, GP_ECORRUPT, "not a GGUF file (it does not start with \"GGUF\")");
@@ -355,13 +351,13 @@ static int check_version(struct gp_gguf *g, struct cursor *c)
 static int check_count(uint64_t count, uint64_t max, size_t bytes_min, const struct cursor *c,
                        const char *what)
 {
+    if (count > max)
+        return gp_fail(c->err, GP_ECORRUPT, "header: %" PRIu64 " %s, at most %" PRIu64 " are read",
+                       count, what, max);
     if (count > left(c) / bytes_min)
         return gp_fail(c->err, GP_ECORRUPT,
                        "header: %" PRIu64 " %s cannot lie in the %zu bytes that follow", count,
                        what, left(c));
-    if (count > max)
-        return gp_fail(c->err, GP_ECORRUPT, "header: %" PRIu64 " %s, at most %" PRIu64 " are read",
-                       count, what, max);
     return GP_OK;
 }
 
