@@ -53,11 +53,17 @@ struct gp_weights {
     const float *output_norm;
     struct gp_layer *layers; /* [layer_count]                                 */
     double *inv_freq;        /* [rope_dim/2], factors and scaling folded in   */
+    void *packed;            /* one mapping that holds all matrices and vectors       */
     uint64_t packed_bytes;
     uint64_t parameter_count;
 };
 
-/* Hyper-parameters alone, all checked and named when wrong (public-issues B07, B11). */
+/* Hyper-parameters alone, all checked and named when wrong (public-issues B07, B11).
+ *
+ * Absent keys: context_length is 4096; attention.head_count_kv is head_count; key_length and
+ * value_length are embedding_length / head_count where that is whole, else required;
+ * rope.dimension_count is key_length; rope.freq_base 10000; rope.scaling.type linear, its factor 1.
+ * A sliding window shorter than the context cuts the context, with a warning. */
 int gp_hparams_read(struct gp_hparams *out, const struct gp_gguf *gguf, struct gp_error *err);
 
 /* Bytes of one token's keys and values in all layers. */
