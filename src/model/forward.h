@@ -43,6 +43,8 @@ struct gp_segment {
     bool summary_zero;  /* ... as (1 - beta) * q, not as q (--kv-summary-init zero)          */
     float beta_short, beta_long;
     uint32_t logits_from; /* rows from this one on are wanted by gp_forward_logits             */
+    uint32_t store_from;  /* rows before this one write no keys and values: a shared page holds them
+                             already (spec.md section 6, replay); 0 writes them all           */
 };
 
 struct gp_batch {
