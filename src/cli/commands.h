@@ -1,0 +1,26 @@
+/* The commands.  Each takes checked settings and returns the exit status; it has told what went wrong
+ * by then. */
+#ifndef GP_CLI_COMMANDS_H
+#define GP_CLI_COMMANDS_H
+
+#include "cli/settings.h"
+
+int gp_cmd_run(struct gp_settings *settings);
+int gp_cmd_inspect(struct gp_settings *settings);
+int gp_cmd_tokenize(struct gp_settings *settings);
+int gp_cmd_detokenize(struct gp_settings *settings);
+int gp_cmd_perplexity(struct gp_settings *settings);
+
+/* The conversation of `run --chat` on a terminal. */
+int gp_converse(struct gp_engine *engine, const struct gp_model *model,
+                const struct gp_settings *settings);
+
+/* -p or -f: the bytes, all of them. */
+int gp_read_prompt(const struct gp_settings *settings, char **text, size_t *length,
+                   struct gp_error *err);
+
+/* Open the model that the settings name, with a progress line when it takes weights. */
+int gp_open_model(struct gp_model **out, const struct gp_settings *settings, bool vocab_only,
+                  struct gp_error *err);
+
+#endif

@@ -1,0 +1,145 @@
+/* growpage: one program, subcommands.  Exit status 0: done; 1: it failed; 2: it was asked for wrongly.
+ * Errors are one line on stderr: "growpage: what: why". */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/io.h"
+
+struct command {
+    const char *name;
+    const char *usage, *what;
+    enum gp_command_bit bit;
+    int (*run)(struct gp_settings *settings);
+};
+
+static const struct command commands[] = {
+    {"run",
+     "-m FILE (-p TEXT | -f FILE | -) [options]\n       growpage run -m FILE --chat [options]",
+     "answer a prompt, or hold a conversation", GP_COMMAND_RUN, gp_cmd_run},
+    {"inspect", "FILE [options]", "what a model file holds, and the memory it would take",
+     GP_COMMAND_INSPECT, gp_cmd_inspect},
+    {"tokenize", "-m FILE (-p TEXT | -f FILE | -) [options]", "text to token ids",
+     GP_COMMAND_TOKENIZE, gp_cmd_tokenize},
+    {"detokenize", "-m FILE [ID... | -] [options]", "token ids to text", GP_COMMAND_DETOKENIZE,
+     gp_cmd_detokenize},
+    {"perplexity", "-m FILE (-f FILE | -) [options]", "how surprised a model is by a text",
+     GP_COMMAND_PERPLEXITY, gp_cmd_perplexity},
+};
+
+#define COMMAND_COUNT (sizeof commands / sizeof *commands)
+
+static const char names[] = "run inspect tokenize detokenize perplexity help";
+static const char later[] = "serve bench eval report analyze trace loadtest";
+
+static const struct command *find_command(const char *name)
+{
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+static bool comes_later(const char *name)
+{
+    size_t length = strlen(name);
+
+    for (const char *at = later; (at = strstr(at, name)); at += length)
+        if (length > 0 && (at == later || at[-1] == ' ') && (at[length] == ' ' || !at[length]))
+            return true;
+    return false;
+}
+
+static int fail_command(const char *name)
+{
+    uint32_t best = gp_nearest_limit(name);
+    struct gp_error err;
+    size_t length;
+
+    if (comes_later(name)) {
+        gp_error_set(&err, "%.100s: not available yet", name);
+    } else {
+        const char *near = gp_nearest(name, names, &best, &length);
+        if (near)
+            gp_error_set(&err, "%.100s: unknown command; did you mean %.*s?", name, (int)length,
+                         near);
+        else
+            gp_error_set(&err, "%.100s: unknown command; see growpage --help", name);
+    }
+    return gp_tell(GP_EXIT_USAGE, &err);
+}
+
+static int finish_output(void)
+{
+    struct gp_error err;
+
+    return gp_print_end(&err) ? gp_tell(GP_EXIT_FAILED, &err) : GP_EXIT_OK;
+}
+
+static int print_version(void)
+{
+    printf("growpage %s\n", gp_version());
+    return finish_output();
+}
+
+static int print_help(void)
+{
+    printf("usage: growpage COMMAND [options]\n\n"
+           "Runs GGUF language models with a KV cache that grows when the model needs it.\n\n");
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        printf("  %-12s%s\n", commands[i].name, commands[i].what);
+    printf("\nNot available yet: %s.\n\n"
+           "growpage COMMAND --help explains a command, growpage --version says which program this "
+           "is,\nman growpage says the rest.\n",
+           later);
+    return finish_output();
+}
+
+static int print_command_help(const struct command *command)
+{
+    printf("usage: growpage %s %s\n\n%s%s.\n", command->name, command->usage,
+           "Purpose: ", command->what);
+    gp_settings_help(command->bit, stdout);
+    return finish_output();
+}
+
+static int run_command(const struct command *command, int argc, char **argv)
+{
+    struct gp_settings settings;
+    struct gp_error err;
+
+    if (gp_settings_parse(&settings, command->bit, argc, argv, &err)) {
+        gp_error_prefix(&err, "%s", command->name);
+        return gp_tell(GP_EXIT_USAGE, &err);
+    }
+    if (settings.help)
+        return print_command_help(command);
+    if (settings.version)
+        return print_version();
+    return command->run(&settings);
+}
+
+int main(int argc, char **argv)
+{
+    struct gp_error err;
+
+    gp_io_start();
+    if (argc < 2) {
+        gp_error_set(&err, "no command; see growpage --help");
+        return gp_tell(GP_EXIT_USAGE, &err);
+    }
+    const char *name = argv[1];
+    if (strcmp(name, "--version") == 0)
+        return print_version();
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
+        return print_help();
+    if (strcmp(name, "help") == 0) {
+        if (argc == 2)
+            return print_help();
+        name = argv[2];
+        const struct command *topic = find_command(name);
+        return topic ? print_command_help(topic) : fail_command(name);
+    }
+    const struct command *command = find_command(name);
+    return command ? run_command(command, argc - 2, argv + 2) : fail_command(name);
+}

@@ -1,0 +1,330 @@
+#include "cli/settings.h"
+
+#include <float.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/limits.h"
+#include "cli/io.h"
+
+#define RUN        GP_COMMAND_RUN
+#define INSPECT    GP_COMMAND_INSPECT
+#define TOKENIZE   GP_COMMAND_TOKENIZE
+#define DETOKENIZE GP_COMMAND_DETOKENIZE
+#define PERPLEXITY GP_COMMAND_PERPLEXITY
+#define ALL        (RUN | INSPECT | TOKENIZE | DETOKENIZE | PERPLEXITY)
+#define TEXT_IN    (RUN | TOKENIZE | PERPLEXITY)
+
+#define BUNDLED "models/smollm2-135m-instruct-q4_1.gguf"
+
+/* Thresholds are compared with differences of shares, but "always" and "never" must be sayable. */
+#define THRESHOLD_MAX 1e9
+
+static int apply_policy(void *target, const char *value, struct gp_error *err)
+{
+    return gp_policy_parse(value, target, err);
+}
+
+static int apply_kv_type(void *target, const char *value, struct gp_error *err)
+{
+    static const char *const types[] = {"f16", "bf16", "f32"};
+    const char **type = target;
+
+    if (strcmp(value, "q8_0") == 0)
+        return gp_fail(err, GP_EINVAL, "q8_0: not available yet; there is f16, bf16, f32");
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (strcmp(value, types[i]) == 0) {
+            *type = types[i];
+            return GP_OK;
+        }
+    return gp_fail(err, GP_EINVAL, "%.60s: must be one of f16, bf16, f32", value);
+}
+
+#define AT(field) .offset = offsetof(struct gp_settings, field)
+
+#define SECTION(text)                                                                              \
+    {                                                                                              \
+        .kind = GP_OPTION_SECTION, .help = text                                                    \
+    }
+#define SERVE_ONLY(words)                                                                          \
+    {                                                                                              \
+        .kind = GP_OPTION_LATER, .names = words, .commands = ALL,                                  \
+        .later = "an option of serve, which is not available yet"                                  \
+    }
+#define NOT_YET(words)                                                                             \
+    {                                                                                              \
+        .kind = GP_OPTION_LATER, .names = words, .commands = ALL                                   \
+    }
+
+/* clang-format off */
+static const struct gp_option table[] = {
+    SECTION("Model"),
+    {GP_OPTION_TEXT, "-m --model", "FILE",
+     "a GGUF file (" BUNDLED ")", ALL, AT(model_path)},
+    {GP_OPTION_FLAG, "--override-pre", NULL,
+     "split text the default way when the file's pre-tokenizer is unknown, instead of refusing it",
+     ALL & ~INSPECT, AT(override_pre)},
+    {GP_OPTION_TEXT, "--chat-template", "TEXT", "a template instead of the file's own",
+     RUN, AT(chat_template)},
+    {GP_OPTION_TEXT, "--chat-template-file", "FILE", "the same from a file",
+     RUN, AT(chat_template_file)},
+    {GP_OPTION_TEXT, "--chat-template-kwargs", "JSON",
+     "variables for the template, such as {\"enable_thinking\":false}", RUN, AT(chat_variables)},
+
+    SECTION("Text"),
+    {GP_OPTION_TEXT, "-p --prompt", "TEXT", "the text", RUN | TOKENIZE, AT(prompt)},
+    {GP_OPTION_TEXT, "-f --file", "FILE", "the text from a file; - is standard input",
+     TEXT_IN, AT(prompt_file)},
+    {GP_OPTION_FLAG, "--chat", NULL,
+     "send the prompt through the chat template; without -p or -f on a terminal: a conversation",
+     RUN, AT(chat)},
+    {GP_OPTION_FLAG, "--special", NULL,
+     "recognise control tokens that are spelled in the prompt, and print those of the answer",
+     RUN, AT(special)},
+    {GP_OPTION_FLAG, "--special", NULL, "recognise control tokens that are spelled in the text",
+     TOKENIZE, AT(special)},
+    {GP_OPTION_FLAG, "--special", NULL, "spell control tokens too", DETOKENIZE, AT(special)},
+    {GP_OPTION_FLAG, "--no-bos", NULL, "put no BOS token in front", TOKENIZE, AT(no_bos)},
+    {GP_OPTION_FLAG, "--pieces", NULL, "one token a line: its id, a tab, its text",
+     TOKENIZE, AT(pieces)},
+    {GP_OPTION_FLAG, "--json", NULL, "one JSON object on standard output, and nothing else",
+     RUN | INSPECT | TOKENIZE, AT(json)},
+
+    SECTION("Size and speed"),
+    {GP_OPTION_INT, "-n --max-tokens --n-predict --predict", "N",
+     "tokens of the answer at most; -1: what the context holds (-1)", RUN, AT(max_tokens),
+     .min = -1, .max = GP_LIMIT_CONTEXT},
+    {GP_OPTION_UINT, "-c --ctx-size --max-model-len", "N",
+     "tokens of one request, prompt and answer (what the model was trained for)", RUN,
+     AT(engine.context), .min = 2, .max = GP_LIMIT_CONTEXT},
+    {GP_OPTION_UINT, "-c --tokens --ctx-size --max-model-len", "N",
+     "tokens of a request in the memory estimate (what the model was trained for)", INSPECT,
+     AT(engine.context), .min = 1, .max = GP_LIMIT_CONTEXT},
+    {GP_OPTION_UINT, "-c --window --ctx-size", "N", "tokens of one window (512)", PERPLEXITY,
+     AT(window), .min = 4, .max = GP_LIMIT_CONTEXT},
+    {GP_OPTION_UINT, "-t --threads", "N", "threads (one per core)", RUN | PERPLEXITY,
+     AT(engine.threads), .min = 1, .max = GP_LIMIT_THREADS},
+    {GP_OPTION_UINT, "-np --max-seqs --parallel --max-num-seqs", "N",
+     "requests running at once (1)", RUN, AT(engine.max_seqs), .min = 1, .max = GP_LIMIT_SEQS},
+    {GP_OPTION_UINT, "-np --max-seqs --parallel --max-num-seqs", "N",
+     "requests in the memory estimate (1)", INSPECT, AT(engine.max_seqs), .min = 1,
+     .max = GP_LIMIT_SEQS},
+    {GP_OPTION_UINT, "-b --max-batch-tokens --batch-size --max-num-batched-tokens", "N",
+     "tokens of one step", RUN, AT(engine.max_batch_tokens), .min = 1,
+     .max = GP_LIMIT_BATCH_TOKENS},
+
+    SECTION("Sampling"),
+    {GP_OPTION_FLOAT, "--temp --temperature", "T", "temperature; 0: always the likeliest token (1)",
+     RUN, AT(sampling.temperature), .min = 0, .max = 1000},
+    {GP_OPTION_UINT, "--top-k", "N", "of the N likeliest tokens only; 0: off (0)", RUN,
+     AT(sampling.top_k), .max = GP_LIMIT_VOCAB},
+    {GP_OPTION_FLOAT, "--top-p", "P", "of the likeliest tokens that hold this share; 1: off (1)",
+     RUN, AT(sampling.top_p), .min = 0, .max = 1, .min_open = true},
+    {GP_OPTION_FLOAT, "--min-p", "P",
+     "of the tokens this likely at least, next to the likeliest; 0: off (0)", RUN,
+     AT(sampling.min_p), .min = 0, .max = 1, .max_open = true},
+    {GP_OPTION_INT, "-s --seed", "N", "the same seed draws the same tokens; -1: one is drawn (-1)",
+     RUN, AT(seed), .min = -1, .max = 9007199254740991.0},
+    {GP_OPTION_FLAG, "--ignore-eos", NULL, "go on behind the model's end tokens", RUN,
+     AT(ignore_eos)},
+    {GP_OPTION_FLOAT, "--repeat-penalty --repetition-penalty", "X",
+     "over prompt and answer; 1: off (1)", RUN, AT(sampling.repeat_penalty), .min = 0, .max = 100,
+     .min_open = true},
+    {GP_OPTION_FLOAT, "--presence-penalty", "X", "over the answer; 0: off (0)", RUN,
+     AT(sampling.presence_penalty), .min = -100, .max = 100},
+    {GP_OPTION_FLOAT, "--frequency-penalty", "X", "over the answer; 0: off (0)", RUN,
+     AT(sampling.frequency_penalty), .min = -100, .max = 100},
+
+    SECTION("KV cache"),
+    {GP_OPTION_CALL, "--kv", "POLICY",
+     "growpage, full, fixed:T, random[:P], inverse or shrink[:X:FLOOR] (growpage)", RUN,
+     AT(engine.kv), .apply = apply_policy},
+    {GP_OPTION_CALL, "--kv-type -ctk -ctv --cache-type-k --cache-type-v --kv-cache-dtype", "TYPE",
+     "f16, bf16 or f32 (f16)", RUN, AT(engine.kv_type), .apply = apply_kv_type},
+    {GP_OPTION_UINT, "--page-size --block-size", "B", "tokens of a page, a multiple of 16 (256)",
+     RUN, AT(engine.page_tokens), .min = 16, .max = GP_LIMIT_PAGE_TOKENS, .multiple = 16},
+    {GP_OPTION_SIZE, "--kv-memory --kv-cache-memory-bytes", "SIZE",
+     "memory of all pages (0.9 of what is free, but no more than -np requests of -c could use)",
+     RUN, AT(engine.kv_bytes), .min = 1, .max = 1125899906842624.0},
+    {GP_OPTION_UINT, "--kv-pages", "N", "the same in pages", RUN, AT(engine.kv_pages), .min = 1,
+     .max = 16777216},
+    {GP_OPTION_UINT, "--kv-watermark", "N", "pages that growth leaves free (0)", RUN,
+     AT(engine.watermark), .max = 16777216},
+    {GP_OPTION_UINT, "--kv-initial-pages", "N", "pages that a request gets unasked (12)", RUN,
+     AT(engine.kv.initial_pages), .min = 2, .max = GP_LIMIT_CONTEXT},
+    {GP_OPTION_UINT, "--kv-max-pages", "N", "growth ends here; 0: nowhere (0)", RUN,
+     AT(engine.kv.max_pages), .max = GP_LIMIT_CONTEXT},
+    {GP_OPTION_DOUBLE, "--kv-threshold", "TAU",
+     "grow when the change of demand is above this (0)", RUN, AT(engine.kv.threshold),
+     .min = -THRESHOLD_MAX, .max = THRESHOLD_MAX},
+    {GP_OPTION_DOUBLE, "--kv-coverage", "P", "share of attention that demand must cover (0.99)",
+     RUN, AT(engine.kv.coverage), .min = 0, .max = 1, .min_open = true},
+    {GP_OPTION_FLOAT, "--kv-beta-short", "BETA", "decay of the short query summary (0.9)", RUN,
+     AT(engine.kv.beta_short), .min = 0, .max = 1, .max_open = true},
+    {GP_OPTION_FLOAT, "--kv-beta-long", "BETA", "decay of the long query summary (0.999)", RUN,
+     AT(engine.kv.beta_long), .min = 0, .max = 1, .max_open = true},
+    {GP_OPTION_UINT, "--kv-local", "K", "slots that every page keeps; 0: a quarter (0)", RUN,
+     AT(engine.kv.local), .max = GP_LIMIT_PAGE_TOKENS},
+    {GP_OPTION_UINT, "--kv-protect", "R", "newest slots that are always kept; 0: 16 (0)", RUN,
+     AT(engine.kv.protect), .max = GP_LIMIT_PAGE_TOKENS},
+    {GP_OPTION_WORD, "--kv-metric", "WORD", "what demand is measured by", RUN,
+     AT(engine.kv.metric), .words = "top-p|entropy|exp-entropy"},
+    {GP_OPTION_WORD, "--kv-summary-init", "WORD", "how a query summary starts", RUN,
+     AT(engine.kv.summary_init), .words = "first|zero"},
+    {GP_OPTION_WORD, "--kv-gqa-demand", "WORD", "query heads of a group, for demand", RUN,
+     AT(engine.kv.gqa_demand), .words = "mean|max-renormalised|per-query-head"},
+    {GP_OPTION_WORD, "--kv-gqa-score", "WORD", "query heads of a group, for retention", RUN,
+     AT(engine.kv.gqa_score), .words = "max|mean"},
+    {GP_OPTION_WORD, "--kv-score-domain", "WORD", "slots that retention scores are shares of", RUN,
+     AT(engine.kv.score_domain), .words = "unprotected|all"},
+    {GP_OPTION_DOUBLE, "--kv-pressure", "F",
+     "grow unasked while less than this share of the pages is in use; 0: off (0)", RUN,
+     AT(engine.kv.pressure), .min = 0, .max = 1},
+    {GP_OPTION_WORD, "--kv-fallback", "WORD", "when a growth is denied", RUN,
+     AT(engine.kv.fallback), .words = "compress|preempt"},
+    {GP_OPTION_WORD, "--kv-resume", "WORD", "how a preempted request comes back", RUN,
+     AT(engine.kv.resume), .words = "replay|recompute"},
+    {GP_OPTION_WORD, "--kv-compact", "WORD", "how survivors move", RUN, AT(only_choice),
+     .words = "shift", .later = "fill"},
+    {GP_OPTION_WORD, "--preempt", "WORD", "who gives way", RUN, AT(only_choice),
+     .words = "newest", .later = "least-computed"},
+    {GP_OPTION_TRUE, "--kv-sync", NULL, "compact inside the step, as is always done today", RUN},
+    {GP_OPTION_TRUE, "--no-prefix-cache --no-enable-prefix-caching", NULL,
+     "share no prompt pages, as is always done today", RUN},
+    NOT_YET("--kv-trigger"), NOT_YET("--kv-trace"), NOT_YET("--reasoning-budget"),
+    NOT_YET("--reasoning-format"), NOT_YET("--enable-prefix-caching"),
+    SERVE_ONLY("--host"), SERVE_ONLY("--port"), SERVE_ONLY("-a --alias --served-model-name"),
+    SERVE_ONLY("--api-key"), SERVE_ONLY("--api-key-file"), SERVE_ONLY("--metrics"),
+    SERVE_ONLY("--shutdown-timeout"),
+    {GP_OPTION_LATER, "--gpu-memory-utilization", .commands = ALL,
+     .later = "there is no GPU here; --kv-memory sets the memory of the cache"},
+
+    SECTION("Other"),
+    {GP_OPTION_FLAG, "-h --help", NULL, "print this", ALL, AT(help)},
+    {GP_OPTION_FLAG, "--version", NULL, "print the version", ALL, AT(version)},
+};
+/* clang-format on */
+
+#define TABLE_COUNT (sizeof table / sizeof *table)
+
+void gp_settings_help(enum gp_command_bit command, FILE *out)
+{
+    gp_options_help(table, TABLE_COUNT, command, out);
+}
+
+/* The bundled model: below the current folder, or below the checkout that the program was built in. */
+static const char *bundled_model(void)
+{
+    static char path[4096];
+    ssize_t length;
+
+    if (access(BUNDLED, F_OK) == 0)
+        return BUNDLED;
+    length = readlink("/proc/self/exe", path, sizeof path - sizeof "/../../" BUNDLED);
+    if (length < 0)
+        return NULL;
+    path[length] = 0;
+    char *slash = strrchr(path, '/');
+    if (!slash)
+        return NULL;
+    memcpy(slash, "/../../" BUNDLED, sizeof "/../../" BUNDLED);
+    return access(path, F_OK) == 0 ? path : NULL;
+}
+
+/* What only two options together can get wrong. */
+static int check(const struct gp_settings *s, enum gp_command_bit command, struct gp_error *err)
+{
+    const char *file = s->prompt_file;
+
+    if (s->prompt && file)
+        return gp_fail(err, GP_EINVAL, "--prompt: there is also --file; give one of them");
+    if (s->max_tokens == 0)
+        return gp_fail(err, GP_EINVAL, "--max-tokens: 0: must be at least 1, or -1");
+    if (s->engine.kv_bytes && s->engine.kv_pages)
+        return gp_fail(err, GP_EINVAL, "--kv-memory: there is also --kv-pages; give one of them");
+    if (s->engine.kv.protect >= s->engine.page_tokens)
+        return gp_fail(err, GP_EINVAL, "--kv-protect: %u: must be below the page size, %u",
+                       s->engine.kv.protect, s->engine.page_tokens);
+    if (s->engine.kv.local > s->engine.page_tokens)
+        return gp_fail(err, GP_EINVAL, "--kv-local: %u: must be at most the page size, %u",
+                       s->engine.kv.local, s->engine.page_tokens);
+    if (s->chat_template && s->chat_template_file)
+        return gp_fail(err, GP_EINVAL,
+                       "--chat-template: there is also --chat-template-file; give one of them");
+    if ((s->chat_template || s->chat_template_file || s->chat_variables) && !s->chat)
+        return gp_fail(err, GP_EINVAL, "--chat-template: has no meaning without --chat");
+    if (s->rest.count > 0 && command != GP_COMMAND_DETOKENIZE)
+        return gp_fail(err, GP_EINVAL, "%.100s: unexpected argument", s->rest.items[0]);
+    return GP_OK;
+}
+
+/* "-" stands for standard input; inspect takes its file without -m, too. */
+static int take_arguments(struct gp_settings *s, enum gp_command_bit command, struct gp_error *err)
+{
+    struct gp_arguments *rest = &s->rest;
+
+    if (command == GP_COMMAND_INSPECT && rest->count > 0 && !s->model_path) {
+        s->model_path = rest->items[0];
+    } else if ((command & TEXT_IN) && rest->count > 0 && strcmp(rest->items[0], "-") == 0) {
+        if (s->prompt || s->prompt_file)
+            return gp_fail(err, GP_EINVAL, "-: there is already a prompt");
+        s->prompt_file = rest->items[0];
+    } else {
+        return GP_OK;
+    }
+    rest->items++;
+    rest->count--;
+    return GP_OK;
+}
+
+int gp_settings_parse(struct gp_settings *settings, enum gp_command_bit command, int argc,
+                      char **argv, struct gp_error *err)
+{
+    struct gp_settings s = {.max_tokens = -1, .seed = -1, .window = 512};
+    int rc;
+
+    gp_engine_options_init(&s.engine);
+    gp_sampling_init(&s.sampling);
+    s.engine.max_seqs = 1;
+    rc = gp_options_parse(table, TABLE_COUNT, command, argc, argv, &s, &s.rest, err);
+    if (rc)
+        return rc;
+    if (!s.help && !s.version) {
+        rc = take_arguments(&s, command, err);
+        if (!rc)
+            rc = check(&s, command, err);
+        if (rc)
+            return rc;
+        if (!s.model_path)
+            s.model_path = bundled_model();
+        if (!s.model_path)
+            return gp_fail(err, GP_EINVAL,
+                           "no model: give a GGUF file with -m, or fetch the bundled one with "
+                           "\"make model\"");
+    }
+    *settings = s;
+    return GP_OK;
+}
+
+int gp_settings_model(const struct gp_settings *settings, bool vocab_only,
+                      struct gp_model_options *out, char **template_text, struct gp_error *err)
+{
+    struct gp_model_options options = {
+        .path = settings->model_path,
+        .threads = settings->engine.threads,
+        .vocab_only = vocab_only,
+        .override_pre = settings->override_pre,
+        .chat_template = settings->chat_template,
+    };
+    char *text = NULL;
+
+    if (settings->chat_template_file) {
+        int rc = gp_read_file(settings->chat_template_file, &text, NULL, err);
+        if (rc)
+            return rc;
+        options.chat_template = text;
+    }
+    *template_text = text;
+    *out = options;
+    return GP_OK;
+}

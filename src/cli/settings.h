@@ -1,0 +1,47 @@
+/* What a command line asks for: every option of every command in one struct, filled by one table. */
+#ifndef GP_CLI_SETTINGS_H
+#define GP_CLI_SETTINGS_H
+
+#include "cli/options.h"
+#include "growpage.h"
+
+enum gp_command_bit {
+    GP_COMMAND_RUN = 1 << 0,
+    GP_COMMAND_INSPECT = 1 << 1,
+    GP_COMMAND_TOKENIZE = 1 << 2,
+    GP_COMMAND_DETOKENIZE = 1 << 3,
+    GP_COMMAND_PERPLEXITY = 1 << 4,
+};
+
+struct gp_settings {
+    bool help, version;
+
+    const char *model_path; /* never NULL once gp_settings_parse has returned GP_OK */
+    bool override_pre;
+    const char *chat_template, *chat_template_file, *chat_variables;
+
+    const char *prompt, *prompt_file; /* prompt_file "-": standard input */
+    bool chat, json, special, no_bos, pieces, ignore_eos;
+    int only_choice;    /* of options that have one word today */
+    int64_t max_tokens; /* -1: to the end of the context */
+    int64_t seed;       /* -1: one is drawn              */
+    uint32_t window;    /* of perplexity                 */
+
+    struct gp_engine_options engine; /* holds the KV options, and -np, -c, -t for all commands */
+    struct gp_sampling sampling;
+
+    struct gp_arguments rest; /* what was not an option */
+};
+
+/* Defaults, then the options of `command`.  GP_EINVAL, naming the option, for what cannot be; with
+ * --help or --version given nothing further is asked. */
+int gp_settings_parse(struct gp_settings *settings, enum gp_command_bit command, int argc,
+                      char **argv, struct gp_error *err);
+
+void gp_settings_help(enum gp_command_bit command, FILE *out);
+
+/* Model options for these settings; *template_text is memory to free (gp_mem_free) after the open. */
+int gp_settings_model(const struct gp_settings *settings, bool vocab_only,
+                      struct gp_model_options *out, char **template_text, struct gp_error *err);
+
+#endif
