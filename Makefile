@@ -1,4 +1,4 @@
-# growpage: make setup | all | demo | test | test-long | oracles | install | clean
+# growpage: make setup | all | demo | test | test-long | oracles | install | clean | tidy
 #
 # CONFIG=release|debug|asan|tsan|cov   CC=gcc|clang   MODEL=FILE (demo)
 
@@ -72,6 +72,12 @@ $B/growpage.pc: tools/growpage.pc.in VERSION $B/flags
 
 $B/tests/%: $B/tests/%.o $(TEST_AUX:%.c=$B/%.o) $B/libgrowpage.a
 	$(LINK) $^ -lcmocka $(LDLIBS) -o $@
+$B/tests/fuzz/fuzz_%: $B/tests/fuzz/fuzz_%.o $B/tests/fuzz/standalone.o $B/libgrowpage.a
+	$(LINK) $^ $(LDLIBS) -o $@
+$B/tools/%: $B/tools/%.o $B/libgrowpage.a
+	$(LINK) $^ $(LDLIBS) -o $@
+$B/bench/%: $B/bench/%.o $B/libgrowpage.a
+	$(LINK) $^ $(LDLIBS) -o $@
 
 # Objects depend on the flags they were built with.
 $B/flags: FORCE
@@ -79,6 +85,58 @@ $B/flags: FORCE
 	@echo '$(CC) $(COMMON) $(CFLAGS_$(CONFIG)) $(CFLAGS) $(LDFLAGS) $(PREFIX)' | cmp -s - $@ || \
 	 echo '$(CC) $(COMMON) $(CFLAGS_$(CONFIG)) $(CFLAGS) $(LDFLAGS) $(PREFIX)' > $@
 
+# ---- what people type. demo and test each do their own set-up, so the real work is a second make: the
+# first may run on a machine that has no compiler yet.
+setup:
+	@tools/setup
+model: $(SMOLLM)
+$(SMOLLM):
+	@tools/fetch-model $@
+venv: build/venv/.ready
+build/venv/.ready: tests/requirements.txt tools/venv
+	@tools/venv
+demo:
+	@tools/setup
+	@$(MAKE) --no-print-directory all $(if $(MODEL),,model)
+	@tools/demo $(or $(MODEL),$(SMOLLM))
+test:
+	@tools/setup
+	@$(MAKE) --no-print-directory run-tests run-fuzz-regressions
+test-long:
+	@tools/setup
+	@$(MAKE) --no-print-directory all model venv tests-built
+	@tools/test-long $B
+
+tests-built: $(TESTS) $B/tools/make_model
+run-tests: all model venv tests-built
+	@GP_BUILD=$B tests/run --py $(PY) $(wildcard tests/*/test_*.py) -- $(TESTS)
+# The C tests alone, in any CONFIG; ROOMS="base engine" runs those of some rooms.
+run-c-tests: model tests-built
+	@GP_BUILD=$B tests/run $(if $(ROOMS),$(foreach r,$(ROOMS),$(filter $B/tests/$r/%,$(TESTS))),$(TESTS))
+run-fuzz-regressions: $(FUZZERS)
+	@for f in $(FUZZERS:$B/tests/fuzz/fuzz_%=%); do \
+	    $B/tests/fuzz/fuzz_$$f tests/fuzz/corpus/$$f tests/fuzz/regression/$$f || exit 1; done
+oracles:
+	@tools/setup
+	@$(MAKE) --no-print-directory all model venv tests-built
+	@tools/oracle/all.sh
+bench-kernels: $B/bench/kernels
+	@$<
+tidy:
+	@tools/tidy
+
+install: all
+	install -D -m 755 $B/growpage $(DESTDIR)$(PREFIX)/bin/growpage
+	install -D -m 644 $B/libgrowpage.a $(DESTDIR)$(PREFIX)/lib/libgrowpage.a
+	install -D -m 755 $B/libgrowpage.so $(DESTDIR)$(PREFIX)/lib/libgrowpage.so.0
+	ln -sf libgrowpage.so.0 $(DESTDIR)$(PREFIX)/lib/libgrowpage.so
+	install -D -m 644 $B/growpage.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig/growpage.pc
+	install -D -m 644 man/growpage.1 $(DESTDIR)$(PREFIX)/share/man/man1/growpage.1
+	for h in include/*.h; do install -D -m 644 $$h $(DESTDIR)$(PREFIX)/$$h || exit 1; done
+clean:
+	rm -rf build/*-release build/*-debug build/*-asan build/*-tsan build/*-cov build/growpage* build/libgrowpage*
+
 -include $(shell find $B -name '*.d' 2>/dev/null)
-.PHONY: all links FORCE
+.PHONY: all links setup model venv demo test test-long tests-built run-tests run-c-tests \
+        run-fuzz-regressions oracles bench-kernels tidy install clean FORCE
 .SECONDARY:

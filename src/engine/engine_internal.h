@@ -1,0 +1,193 @@
+/* What the files of the engine share.  See README.md for the words.
+ *
+ * Two kinds of state: what the engine's thread owns (scheduler, cache, forward pass) and what any
+ * thread may touch under `lock` (request table, slab, inbox, published counts).  The lock is held for
+ * bookkeeping only, never across a step's arithmetic. */
+#ifndef GP_ENGINE_INTERNAL_H
+#define GP_ENGINE_INTERNAL_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/workers.h"
+#include "engine/sched.h"
+#include "engine/slab.h"
+#include "growpage.h"
+#include "kernels/kernels.h"
+#include "kv/pool.h"
+#include "model/forward.h"
+#include "model/gguf.h"
+#include "model/sampler.h"
+#include "model/weights.h"
+#include "text/template.h"
+#include "text/tokenizer.h"
+
+struct gp_model {
+    struct gp_gguf *gguf;
+    struct gp_tokenizer *tokenizer;
+    struct gp_template *template; /* NULL when the file has none                      */
+    struct gp_weights *weights;   /* NULL when vocab_only                              */
+    enum gp_level level;
+    struct gp_kernels kernels;
+};
+
+/* One choice of a request.  Arrays lie in the request's slab block. */
+struct choice {
+    struct gp_seq *seq;       /* NULL once the engine is done with it                              */
+    uint32_t index;           /* the choice's number                                               */
+    int32_t *tokens;          /* [prompt_count + max_tokens] prompt, then output                   */
+    float *logprobs;          /* [max_tokens] or NULL                                              */
+    struct gp_logprob *tops;  /* [max_tokens][logprobs] or NULL                                    */
+    struct gp_boundary_event *events; /* [event_max]                                               */
+    uint32_t event_max;
+
+    /* The engine's thread only. */
+    uint32_t output_count;
+    uint32_t event_count;
+    enum gp_finish finish;
+    int32_t force_next;       /* an id, or GP_GO                                                   */
+    uint32_t pages_end, slots_end; /* when it finished                                             */
+    uint64_t admitted_ns, first_token_ns, last_token_ns;
+    uint64_t demand_ns, score_ns, select_ns, compact_ns;
+
+    /* Under the lock: what readers may see. */
+    uint32_t output_seen;
+    uint32_t event_seen;
+    enum gp_finish finish_seen;
+    struct gp_request_stats stats_seen;
+};
+
+struct request {
+    bool used;
+    bool submitted;           /* waits in the inbox                                                */
+    bool cancel;              /* asked for; the next step carries it out                           */
+    bool release;             /* forget it as soon as the engine is done with it                   */
+    bool news;
+    uint32_t generation;      /* high half of the id; an old id finds nothing                      */
+    uint32_t open_choices;    /* choices that the engine is not done with                          */
+    struct gp_request asked;  /* pointers lead into the block                                      */
+    struct gp_kv_options kv;
+    uint64_t seed;
+    uint32_t max_tokens;      /* clamped                                                           */
+    uint64_t submitted_ns;
+    struct choice *choices;   /* [n]                                                               */
+    float *prompt_logprobs;   /* [prompt] or NULL                                                  */
+    struct gp_logprob *prompt_tops; /* [prompt][prompt_logprobs]                                   */
+    uint32_t prompt_scored;   /* prompt tokens whose logprobs exist; the engine's thread           */
+    uint32_t prompt_scored_seen;
+    void *block;
+    size_t block_bytes;
+};
+
+/* The choice that a sequence is running; by sequence index. */
+struct owner {
+    struct request *request;
+    struct choice *choice;
+};
+
+/* A row of logits in the wave at hand. */
+struct draw {
+    struct request *request;
+    struct choice *choice;
+    uint32_t token_index;     /* of the row in the sequence                                        */
+    bool last;                /* the next token is drawn from it; otherwise a prompt row           */
+    bool scores_prompt;       /* the prompt token behind it gets its logprob                       */
+    bool masked;
+    int32_t forced;           /* an id, or -1                                                      */
+    int32_t id;               /* what was drawn                                                    */
+};
+
+/* One worker's memory for a boundary: all of one (layer, KV head) at a time. */
+struct boundary_scratch {
+    float *logits;            /* [slots_max]                                                       */
+    float *score;             /* [slots_max]                                                       */
+    float *head;              /* [slots_max]                                                       */
+    uint32_t *fixed;          /* [group][slots_max]                                                */
+    uint32_t *count;          /* [slots_max] scratch of the coverage count                         */
+    uint32_t *kept;           /* [slots_max]                                                       */
+    uint64_t *order;          /* [slots_max] scratch of the selection                              */
+    struct gp_move *moves;    /* [slots_max]                                                       */
+    float *query;             /* [key_dim]                                                         */
+    uint64_t demand_short, demand_long; /* sums over the items this worker took                    */
+    uint64_t score_ns, select_ns, compact_ns;
+};
+
+/* For tests: look at a boundary's inputs and outcome.  NULL members are not called. */
+struct gp_engine_hooks {
+    void (*measured)(void *ctx, struct gp_engine *engine, const struct gp_seq *seq,
+                     const struct gp_signal *signal);
+    /* From any worker, once per (layer, KV head), before the moves. */
+    void (*kept)(void *ctx, uint32_t layer, uint32_t head, const uint32_t *kept, uint32_t count);
+    /* Before the moves of any head. */
+    void (*compacting)(void *ctx, struct gp_engine *engine, const struct gp_seq *seq,
+                       const struct gp_retention *retention);
+    void *ctx;
+};
+
+struct gp_engine {
+    const struct gp_model *model;
+    struct gp_engine_options options;
+    struct gp_engine_hooks hooks;
+
+    /* The engine's thread. */
+    struct gp_workers *workers;
+    struct gp_pool *pool;
+    struct gp_sched *sched;
+    struct gp_forward *forward;
+    struct gp_cache cache;
+    size_t pool_bytes;
+    size_t summary_floats, rms_floats;
+    uint32_t wave;
+    struct gp_sampler **samplers;   /* [threads]                                                   */
+    struct owner *owners;           /* [owner_count] by seq->index                                 */
+    uint32_t owner_count;           /* sequences that the scheduler can tell apart                 */
+    uint32_t sequences_max;
+    int32_t *batch_tokens;          /* [max_batch_tokens]                                          */
+    struct gp_segment *segments;    /* [max_seqs]                                                  */
+    struct draw *draws;             /* [wave]                                                      */
+    uint64_t *masks;                /* [wave][mask_words]                                          */
+    uint32_t mask_words;
+    struct boundary_scratch *scratch; /* [threads]                                                 */
+    uint32_t slots_max;
+    float *rope_cos, *rope_sin;     /* [rope_dim/2] angles of a boundary's position                */
+    struct gp_engine_stats stats;
+    uint64_t work_bytes;
+
+    /* Under the lock. */
+    pthread_mutex_t lock;
+    struct gp_slab slab;
+    struct request *requests;       /* [request_max]                                               */
+    uint32_t request_max;
+    uint32_t sequences_out;         /* choices submitted and not done                              */
+    uint32_t *inbox;                /* [request_max] request indices, oldest first                 */
+    uint32_t inbox_count;
+    bool cancels;                   /* some request has cancel set                                 */
+    bool any_news;
+    struct gp_engine_stats stats_seen;
+    int news_fd, work_fd;
+};
+
+/* engine.c: 0 means one a core. */
+uint32_t gp_engine_threads(uint32_t asked);
+
+/* boundary.c: the scheduler's wishes, carried out on bytes. */
+struct gp_signal gp_boundary_measure(void *ctx, struct gp_seq *seq);
+void gp_boundary_compact(void *ctx, struct gp_seq *seq, const struct gp_retention *r);
+int gp_boundary_open(struct gp_engine *engine, struct gp_error *err);
+void gp_boundary_close(struct gp_engine *engine);
+
+/* requests.c: the side that other threads see. */
+int gp_requests_open(struct gp_engine *engine, struct gp_error *err);
+void gp_requests_close(struct gp_engine *engine);
+void gp_requests_drain(struct gp_engine *engine);   /* inbox and cancels into the scheduler */
+void gp_requests_publish(struct gp_engine *engine); /* what the step made, to the readers   */
+void gp_choice_done(struct gp_engine *engine, struct request *request, struct choice *choice,
+                    enum gp_finish finish);
+
+/* step.c */
+void gp_step_boundary(void *ctx, const struct gp_seq *seq, struct gp_decision decision,
+                      const struct gp_signal *signal, uint32_t pages_before);
+void gp_step_preempted(void *ctx, struct gp_seq *seq);
+
+#endif
