@@ -33,26 +33,28 @@ struct gp_seq {
     uint64_t arrival; /* order of arrival; lower is older                                */
     struct gp_kv_options kv;
 
-    uint32_t prompt_count; /* tokens of the prompt                                            */
-    uint32_t token_count;  /* known tokens: prompt and output                                 */
-    uint32_t computed;     /* n_tokens: rows that have run                                    */
-    uint32_t cached;       /* n_cached: slots in use                                          */
-    uint32_t pages;        /* P: pages in use so far; <= held                                 */
-    uint32_t held;         /* pages in table (a replay takes its peak at once)                */
-    uint32_t *table;       /* [table_max] page ids                                            */
-    uint32_t query_slot;   /* slot of the query summaries, or GP_SLOT_NONE                    */
-    bool has_summaries;    /* a generated row has run since the query slot was bound          */
+    uint32_t prompt_count; /* tokens of the prompt                                           */
+    uint32_t
+        prefill_count;    /* rows run as a prompt: prompt_count, or all tokens that were known when
+                               a recompute began (--kv-resume).  Rows from this one on are generated
+                               ones: they update the summaries, and boundaries lie among them      */
+    uint32_t token_count; /* known tokens: prompt and output                                */
+    uint32_t computed;    /* n_tokens: rows that have run                                    */
+    uint32_t cached;      /* n_cached: slots in use                                          */
+    uint32_t pages;       /* P: pages in use so far; <= held                                 */
+    uint32_t held;        /* pages in table (a replay takes its peak at once)                */
+    uint32_t need;        /* pages that admission takes: the prefill's, or most of a replay  */
+    uint32_t *table;      /* [table_max] page ids; NULL unless it runs                       */
+    uint32_t query_slot;  /* slot of the query summaries, or GP_SLOT_NONE                    */
+    bool has_summaries;   /* a generated row has run since the query slot was bound          */
     bool reached_initial;
 
-    /* The log that a replay repeats (section 6): one entry a boundary. */
+    /* The log that a replay repeats (section 6): one entry a boundary, written when the decision is
+     * taken, carried out or not: a growth whose page never came is the last thing a replay does. */
     uint8_t *log;        /* [log_max] enum gp_policy_action                                 */
     uint32_t log_count;  /* decisions taken so far                                          */
     uint32_t log_at;     /* decisions that this run has carried out; < log_count in a replay */
     uint32_t pages_peak; /* most pages in use                                               */
-
-    /* A decision that was taken and could not be carried out before the sequence was preempted. */
-    bool has_pending;
-    struct gp_decision pending;
 
     /* Counters of section 8. */
     uint32_t grow, compress, shrink, start, initial, pressure, capped, fallback, preempt;
@@ -81,7 +83,10 @@ struct gp_sched_ops {
     /* Compress & Hold (section 4): keep what r says, in the sequence's own first pages.  Called
      * before the scheduler changes cached and pages. */
     void (*compact)(void *ctx, struct gp_seq *seq, const struct gp_retention *r);
-    /* A boundary was passed by a first-time decision (not a replayed one); for events and traces. */
+    /* A decision was taken (not a replayed one): once for each, for events and traces.  Called when it
+     * has been carried out; or before seq gives way, if it must for the page that it wants, with
+     * seq->pages still pages_before.  signal is NULL when demand was not measured.  May be NULL, as
+     * preempted may. */
     void (*boundary)(void *ctx, const struct gp_seq *seq, struct gp_decision decision,
                      const struct gp_signal *signal, uint32_t pages_before);
     /* seq lost its pages and waits again. */
@@ -108,20 +113,23 @@ void gp_sched_close(struct gp_sched *sched);
 /* Would a prompt of this length fit the pool when alone (section 6: floor(prompt/b) + 1 <= N)? */
 bool gp_sched_fits(const struct gp_sched *sched, uint32_t prompt_count);
 
-/* Queue a sequence, at the end.  NULL when max_waiting wait already or no seq is free. */
+/* Queue a sequence, at the end.  NULL when max_waiting wait already or no seq is free.  kv has passed
+ * gp_policy_check(); 1 <= prompt_count <= context. */
 struct gp_seq *gp_sched_add(struct gp_sched *sched, uint32_t prompt_count,
                             const struct gp_kv_options *kv);
 
 /* Plan a step: decode rows first, oldest first, passing boundaries as they come; then prompts and
  * replays in chunks; then admissions, unless something was preempted.  The runs stay valid until
  * gp_sched_ran().  A sequence that is alone and cannot go on is put into GP_SEQ_DONE and
- * reported in *stuck (NULL otherwise).  False when there is nothing to run. */
+ * reported in *stuck (NULL otherwise).  True: there is at least one row.  False: no row can run; nothing
+ * is left, or *stuck is set and the next plan goes on with the others. */
 bool gp_sched_plan(struct gp_sched *sched, struct gp_plan *plan, struct gp_seq **stuck);
 
 /* All rows of the plan have run: advance computed, cached, has_summaries. */
 void gp_sched_ran(struct gp_sched *sched, const struct gp_plan *plan);
 
-/* A token was drawn for seq (its run was `last`): token_count grows by one. */
+/* A token was drawn for seq (its run was `last`) and is to be run: token_count grows by one.  Between a
+ * run that was `last` and the next plan a sequence is appended to or finished. */
 void gp_sched_append(struct gp_sched *sched, struct gp_seq *seq);
 
 /* seq has finished, failed or was cancelled, in whatever state: pages and slot are back when this

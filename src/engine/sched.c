@@ -1,0 +1,323 @@
+/* The life of a sequence: queued, admitted, run, preempted, finished, forgotten.
+ *
+ * Both lists are kept in order of arrival.  For the queue that is first come first served and puts the
+ * preempted in front, since whoever ran arrived before whoever never did; for the running list it makes
+ * the newest the last. */
+#include "engine/sched.h"
+
+#include "base/assert.h"
+#include "base/limits.h"
+#include "base/mem.h"
+#include "engine/sched_internal.h"
+
+/* ---- lists ------------------------------------------------------------------------------------- */
+
+static void list_insert(struct gp_seq_list *list, struct gp_seq *seq)
+{
+    struct gp_seq *before = NULL;
+
+    if (list->tail && list->tail->arrival < seq->arrival)
+        before = list->tail;
+    else
+        for (struct gp_seq *at = list->head; at && at->arrival < seq->arrival; at = at->next)
+            before = at;
+    seq->next = before ? before->next : list->head;
+    if (before)
+        before->next = seq;
+    else
+        list->head = seq;
+    if (!seq->next)
+        list->tail = seq;
+    list->count++;
+}
+
+static void list_remove(struct gp_seq_list *list, struct gp_seq *seq)
+{
+    struct gp_seq *before = NULL, *at = list->head;
+
+    for (; at && at != seq; at = at->next)
+        before = at;
+    gp_assert(at == seq);
+    if (before)
+        before->next = seq->next;
+    else
+        list->head = seq->next;
+    if (list->tail == seq)
+        list->tail = before;
+    seq->next = NULL;
+    list->count--;
+}
+
+/* ---- open and close ---------------------------------------------------------------------------- */
+
+static int check_options(const struct gp_sched_options *o, struct gp_error *err)
+{
+    if (o->page_tokens < 2 || o->page_tokens > GP_LIMIT_PAGE_TOKENS)
+        return gp_fail(err, GP_EINVAL, "page size: %u tokens is not in [2, %u]", o->page_tokens,
+                       GP_LIMIT_PAGE_TOKENS);
+    if (o->max_seqs < 1 || o->max_seqs > GP_LIMIT_SEQS)
+        return gp_fail(err, GP_EINVAL, "running requests: %u is not in [1, %u]", o->max_seqs,
+                       GP_LIMIT_SEQS);
+    if (o->max_batch_tokens < o->max_seqs || o->max_batch_tokens > GP_LIMIT_BATCH_TOKENS)
+        return gp_fail(err, GP_EINVAL, "tokens of a step: %u is not in [%u, %u]",
+                       o->max_batch_tokens, o->max_seqs, GP_LIMIT_BATCH_TOKENS);
+    if (o->max_waiting < 1 || o->max_waiting > UINT32_MAX - GP_LIMIT_SEQS)
+        return gp_fail(err, GP_EINVAL, "waiting requests: %u is out of range", o->max_waiting);
+    if (o->context < 1 || o->context > GP_LIMIT_CONTEXT)
+        return gp_fail(err, GP_EINVAL, "context: %u tokens is not in [1, %u]", o->context,
+                       GP_LIMIT_CONTEXT);
+    return GP_OK;
+}
+
+/* P pages are held only by who had (P - 1) * b + 1 tokens, and every boundary lies at least b rows
+ * behind the one before, the first at b or more: both bound by the pages of a full context. */
+static bool take_memory(struct gp_sched *s)
+{
+    const struct gp_sched_options *o = &s->options;
+    uint32_t context_pages = gp_sched_pages_for(s, o->context);
+    uint32_t pool_pages = gp_pool_total(s->pool);
+
+    s->seq_count = o->max_seqs + o->max_waiting;
+    s->table_max = context_pages < pool_pages ? context_pages : pool_pages;
+    s->log_max = context_pages;
+    s->seqs = gp_mem_alloc_array(s->seq_count, sizeof *s->seqs);
+    s->logs = gp_mem_alloc_array(s->seq_count, s->log_max);
+    s->tables = gp_mem_alloc_array((size_t)o->max_seqs * s->table_max, sizeof *s->tables);
+    s->slots = gp_mem_alloc_array(o->max_seqs, sizeof *s->slots);
+    s->runs = gp_mem_alloc_array(o->max_seqs, sizeof *s->runs);
+    s->page_marks = gp_mem_alloc_array(pool_pages, sizeof *s->page_marks);
+    s->slot_marks = gp_mem_alloc_array(o->max_seqs, sizeof *s->slot_marks);
+    return s->seqs && s->logs && s->tables && s->slots && s->runs && s->page_marks && s->slot_marks;
+}
+
+static void free_memory(struct gp_sched *s)
+{
+    gp_mem_free(s->seqs);
+    gp_mem_free(s->logs);
+    gp_mem_free(s->tables);
+    gp_mem_free(s->slots);
+    gp_mem_free(s->runs);
+    gp_mem_free(s->page_marks);
+    gp_mem_free(s->slot_marks);
+    gp_mem_free(s);
+}
+
+int gp_sched_open(struct gp_sched **out, struct gp_pool *pool,
+                  const struct gp_sched_options *options, const struct gp_sched_ops *ops,
+                  struct gp_error *err)
+{
+    int rc = check_options(options, err);
+
+    if (rc)
+        return rc;
+    gp_assert(ops->measure && ops->compact);
+    struct gp_sched *s = gp_mem_alloc(sizeof *s);
+
+    if (!s)
+        return gp_fail(err, GP_ENOMEM, "scheduler: out of memory");
+    *s = (struct gp_sched){.pool = pool, .options = *options, .ops = *ops};
+    if (!take_memory(s)) {
+        free_memory(s);
+        return gp_fail(err, GP_ENOMEM,
+                       "scheduler: no memory for %u running and %u waiting requests",
+                       options->max_seqs, options->max_waiting);
+    }
+    for (uint32_t i = s->seq_count; i-- > 0;) {
+        s->seqs[i].index = i;
+        s->seqs[i].next = s->free;
+        s->free = &s->seqs[i];
+    }
+    while (s->slot_count < options->max_seqs) {
+        s->slots[s->slot_count] = options->max_seqs - 1 - s->slot_count;
+        s->slot_count++;
+    }
+    *out = s;
+    return GP_OK;
+}
+
+void gp_sched_close(struct gp_sched *sched)
+{
+    if (!sched)
+        return;
+    while (sched->running.head)
+        gp_sched_finish(sched, sched->running.head);
+    free_memory(sched);
+}
+
+/* ---- a sequence -------------------------------------------------------------------------------- */
+
+bool gp_sched_fits(const struct gp_sched *sched, uint32_t prompt_count)
+{
+    return prompt_count / sched->options.page_tokens < gp_pool_total(sched->pool);
+}
+
+struct gp_seq *gp_sched_add(struct gp_sched *sched, uint32_t prompt_count,
+                            const struct gp_kv_options *kv)
+{
+    struct gp_seq *seq = sched->free;
+
+    gp_assert(prompt_count >= 1 && prompt_count <= sched->options.context);
+    gp_assert(gp_policy_check(kv, sched->options.page_tokens, NULL) == GP_OK);
+    if (!seq || sched->waiting.count >= sched->options.max_waiting)
+        return NULL;
+    sched->free = seq->next;
+    *seq = (struct gp_seq){
+        .state = GP_SEQ_WAITING,
+        .index = seq->index,
+        .arrival = sched->arrival_next++,
+        .kv = *kv,
+        .prompt_count = prompt_count,
+        .prefill_count = prompt_count,
+        .token_count = prompt_count,
+        .need = gp_sched_pages_for(sched, prompt_count),
+        .query_slot = GP_SLOT_NONE,
+        .log = sched->logs + (size_t)seq->index * sched->log_max,
+    };
+    list_insert(&sched->waiting, seq);
+    return seq;
+}
+
+void gp_sched_note_pages(const struct gp_sched *s, struct gp_seq *seq)
+{
+    uint32_t initial = gp_policy_initial_pages(&seq->kv, s->options.page_tokens);
+
+    gp_assert(seq->pages <= seq->held);
+    if (seq->pages > seq->pages_peak)
+        seq->pages_peak = seq->pages;
+    if (initial > 0 && seq->pages >= initial)
+        seq->reached_initial = true;
+}
+
+bool gp_sched_admit(struct gp_sched *s, struct gp_seq *seq)
+{
+    uint32_t spare = s->running.count > 0 ? 1 : 0;
+    uint32_t free = gp_pool_free_count(s->pool);
+
+    gp_assert(seq->state == GP_SEQ_WAITING && seq->held == 0);
+    gp_assert(s->slot_count > 0);
+    if (free < seq->need || free - seq->need < spare)
+        return false;
+    gp_assert(seq->need <= s->table_max);
+    uint32_t slot = s->slots[s->slot_count - 1];
+    uint32_t *table = s->tables + (size_t)slot * s->table_max;
+
+    if (!gp_pool_take(s->pool, seq->need, table))
+        return false;
+    s->slot_count--;
+    list_remove(&s->waiting, seq);
+    seq->state = GP_SEQ_RUNNING;
+    seq->query_slot = slot;
+    seq->table = table;
+    seq->held = seq->need;
+    seq->pages = gp_sched_pages_for(s, seq->prefill_count);
+    gp_sched_note_pages(s, seq);
+    list_insert(&s->running, seq);
+    return true;
+}
+
+/* Take a running sequence off the machine: pages, slot, and all that a run has built up.  The newest
+ * page goes back first, and so is the first to be reused: what lies before it is worth more. */
+static void stop_running(struct gp_sched *s, struct gp_seq *seq)
+{
+    gp_assert(seq->state == GP_SEQ_RUNNING);
+    list_remove(&s->running, seq);
+    while (seq->held > 0)
+        gp_pool_unref(s->pool, seq->table[--seq->held]);
+    s->slots[s->slot_count++] = seq->query_slot;
+    seq->query_slot = GP_SLOT_NONE;
+    seq->table = NULL;
+    seq->pages = 0;
+    seq->computed = 0;
+    seq->cached = 0;
+    seq->log_at = 0;
+    seq->has_summaries = false;
+}
+
+/* A replay needs nothing said here: the log and `need` are kept, and what was stopped in the middle of a
+ * replay replays all of it again.  A recompute takes every known token for a prompt, in as many pages
+ * as they fill, and forgets what was decided: `start` asks for a generated token after these, and the
+ * next boundary, wherever it now lies, is decided afresh. */
+void gp_sched_preempt(struct gp_sched *sched, struct gp_seq *seq)
+{
+    stop_running(sched, seq);
+    seq->preempt++;
+    if (seq->kv.resume == GP_RESUME_RECOMPUTE) {
+        seq->prefill_count = seq->token_count;
+        seq->need = gp_sched_pages_for(sched, seq->token_count);
+        seq->log_count = 0;
+    }
+    seq->state = GP_SEQ_WAITING;
+    list_insert(&sched->waiting, seq);
+    sched->preempted = true;
+    if (sched->ops.preempted)
+        sched->ops.preempted(sched->ops.ctx, seq);
+}
+
+void gp_sched_ran(struct gp_sched *sched, const struct gp_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->run_count; i++) {
+        struct gp_seq *seq = plan->runs[i].seq;
+
+        gp_assert(seq->state == GP_SEQ_RUNNING);
+        seq->computed += plan->runs[i].count;
+        seq->cached += plan->runs[i].count;
+        gp_assert(seq->computed <= seq->token_count);
+        gp_assert(seq->cached <= seq->pages * sched->options.page_tokens);
+        seq->has_summaries = seq->computed > seq->prefill_count;
+        /* A row that only repeats an earlier one is no decode step. */
+        if (seq->computed > seq->prompt_count + seq->decode_steps) {
+            uint32_t fresh = seq->computed - seq->prompt_count - seq->decode_steps;
+
+            seq->decode_steps += fresh;
+            seq->pages_sum += (uint64_t)fresh * seq->pages;
+        }
+    }
+}
+
+void gp_sched_append(struct gp_sched *sched, struct gp_seq *seq)
+{
+    gp_assert(seq->state == GP_SEQ_RUNNING);
+    gp_assert(seq->computed == seq->token_count);
+    gp_assert(seq->token_count < sched->options.context);
+    seq->token_count++;
+}
+
+void gp_sched_finish(struct gp_sched *sched, struct gp_seq *seq)
+{
+    gp_assert(seq->state != GP_SEQ_FREE);
+    if (seq->state == GP_SEQ_RUNNING)
+        stop_running(sched, seq);
+    else if (seq->state == GP_SEQ_WAITING)
+        list_remove(&sched->waiting, seq);
+    seq->state = GP_SEQ_DONE;
+}
+
+void gp_sched_forget(struct gp_sched *sched, struct gp_seq *seq)
+{
+    gp_assert(seq->state == GP_SEQ_DONE);
+    seq->state = GP_SEQ_FREE;
+    seq->next = sched->free;
+    sched->free = seq;
+}
+
+/* ---- looking ----------------------------------------------------------------------------------- */
+
+uint32_t gp_sched_running(const struct gp_sched *sched)
+{
+    return sched->running.count;
+}
+
+uint32_t gp_sched_waiting(const struct gp_sched *sched)
+{
+    return sched->waiting.count;
+}
+
+struct gp_seq *gp_sched_first_running(struct gp_sched *sched)
+{
+    return sched->running.head;
+}
+
+struct gp_seq *gp_sched_first_waiting(struct gp_sched *sched)
+{
+    return sched->waiting.head;
+}

@@ -1,0 +1,150 @@
+/* A step: which rows run.
+ *
+ * THE ORDER
+ *
+ * 1. Decode rows: one for every running sequence that has computed all but its last token, oldest
+ *    first.  A stream that people are reading does not wait for somebody else's prompt; and there is
+ *    always room, since a step has at least as many rows as sequences may run.
+ * 2. Chunks of prompts and replays, oldest first, from the rows that are left.  Several sequences may be
+ *    half-way through.
+ * 3. Admissions from the front of the queue, and nobody past a front that does not fit: an old large
+ *    request must not wait for ever behind small new ones.
+ *
+ * WHO GIVES WAY
+ *
+ * A decode row whose pages are full passes its boundary here, in step 1, and may need a page that is not
+ * there.  Then the newest running sequence gives way, over and over, wherever it stands: a half-done
+ * prompt holds pages as well as a decoding stream does, and a rule that spares it would let it and the
+ * others wait for each other.  The one who asks may be the newest itself.  Since step 1 goes from
+ * oldest to newest, whoever gives way has no row in this plan yet.  Prompts take all their pages when
+ * they are admitted and replays their peak, so steps 2 and 3 never ask for a page in the middle.
+ *
+ * WHY IT NEVER WEDGES
+ *
+ * Every plan with somebody running runs at least one row of the oldest, or ends it:
+ *
+ *   - It decodes: at a boundary it grows, compresses, or is denied and preempts all newer ones, one by
+ *     one.  If that was not enough it is alone, holds every page there is, and can neither grow nor
+ *     compress: it ends, with a reason, instead of blocking the rest.
+ *   - It is in a prompt or a replay: step 1 spent at most one row on each of the others, so a row is
+ *     left, and step 2 begins with it.  Its pages are held; a boundary inside is repeated from the log.
+ *
+ * The oldest gives way to nobody, so it finishes after finitely many plans, and then the next is the
+ * oldest.  With nobody running, the front of the queue is admitted if the whole pool can hold it, and
+ * ends if it cannot.  A replay always fits: its pages were once held, or decided on while others
+ * still held some.
+ *
+ * Nobody is admitted in a step that preempted.  The pages that came free were meant for the one who
+ * asked; a newcomer would take them, be the newest, and lose them again.  Unless nobody runs: then
+ * there is no one to keep them for. */
+#include <stddef.h>
+
+#include "base/assert.h"
+#include "engine/sched_internal.h"
+
+static uint32_t remaining(const struct gp_seq *seq)
+{
+    gp_assert(seq->computed < seq->token_count);
+    return seq->token_count - seq->computed;
+}
+
+static bool is_decoding(const struct gp_seq *seq)
+{
+    return seq->computed >= seq->prefill_count && remaining(seq) == 1;
+}
+
+static uint32_t rows_left(const struct gp_sched *s, const struct gp_plan *plan)
+{
+    return s->options.max_batch_tokens - plan->row_count;
+}
+
+static void add_run(struct gp_sched *s, struct gp_plan *plan, struct gp_seq *seq, uint32_t count)
+{
+    gp_assert(count > 0 && count <= rows_left(s, plan));
+    gp_assert(plan->run_count < s->options.max_seqs);
+    plan->runs[plan->run_count++] = (struct gp_run){
+        .seq = seq,
+        .count = count,
+        .last = count == remaining(seq),
+    };
+    plan->row_count += count;
+}
+
+static void plan_decodes(struct gp_sched *s, struct gp_plan *plan, struct gp_seq **stuck)
+{
+    struct gp_seq *next;
+
+    for (struct gp_seq *seq = s->running.head; seq; seq = next) {
+        if (is_decoding(seq)) {
+            enum gp_boundary_outcome outcome = GP_BOUNDARY_PASSED;
+
+            if (gp_seq_at_boundary(s, seq))
+                outcome = gp_sched_pass_boundary(s, seq);
+            if (outcome == GP_BOUNDARY_STUCK)
+                *stuck = seq;
+            /* Whoever gave way was the newest, whoever is stuck was alone: nobody is behind it. */
+            if (outcome != GP_BOUNDARY_PASSED)
+                return;
+            add_run(s, plan, seq, 1);
+        }
+        next = seq->next;
+    }
+}
+
+/* As many rows of a prompt or a replay as there are slots before the next boundary and rows in the
+ * step. */
+static void plan_chunk(struct gp_sched *s, struct gp_plan *plan, struct gp_seq *seq)
+{
+    uint32_t count = remaining(seq), left = rows_left(s, plan);
+
+    if (gp_seq_at_boundary(s, seq)) {
+        gp_assert(seq->log_at < seq->log_count);
+        gp_sched_pass_boundary(s, seq);
+    }
+    uint32_t slots = seq->pages * s->options.page_tokens - seq->cached;
+
+    count = count < slots ? count : slots;
+    add_run(s, plan, seq, count < left ? count : left);
+}
+
+static void plan_chunks(struct gp_sched *s, struct gp_plan *plan)
+{
+    for (struct gp_seq *seq = s->running.head; seq; seq = seq->next)
+        if (!is_decoding(seq) && rows_left(s, plan) > 0)
+            plan_chunk(s, plan, seq);
+}
+
+static bool may_admit(const struct gp_sched *s, const struct gp_plan *plan)
+{
+    if (!s->waiting.head || s->running.count == s->options.max_seqs || rows_left(s, plan) == 0)
+        return false;
+    return !s->preempted || s->running.count == 0;
+}
+
+static void plan_admissions(struct gp_sched *s, struct gp_plan *plan, struct gp_seq **stuck)
+{
+    while (may_admit(s, plan)) {
+        struct gp_seq *seq = s->waiting.head;
+
+        if (gp_sched_admit(s, seq)) {
+            plan_chunk(s, plan, seq);
+        } else if (s->running.count == 0 && !*stuck) {
+            gp_sched_finish(s, seq);
+            *stuck = seq;
+        } else {
+            return;
+        }
+    }
+}
+
+bool gp_sched_plan(struct gp_sched *sched, struct gp_plan *plan, struct gp_seq **stuck)
+{
+    *plan = (struct gp_plan){.runs = sched->runs};
+    *stuck = NULL;
+    sched->preempted = false;
+    plan_decodes(sched, plan, stuck);
+    plan_chunks(sched, plan);
+    plan_admissions(sched, plan, stuck);
+    gp_assert(plan->row_count > 0 || sched->running.count == 0);
+    return plan->row_count > 0;
+}
