@@ -51,6 +51,11 @@ int32_t gp_tokenizer_bos(const struct gp_tokenizer *t)
     return t->bos;
 }
 
+bool gp_tokenizer_adds_bos(const struct gp_tokenizer *t)
+{
+    return t->add_bos;
+}
+
 int32_t gp_tokenizer_eos(const struct gp_tokenizer *t)
 {
     return t->eos;

@@ -34,8 +34,8 @@ struct gp_text {
 
 /* All that a vocabulary file says.  The arrays are read during open only and copied. */
 struct gp_vocab {
-    const char *model;            /* "gpt2" or "llama"; others are refused by name               */
-    const char *pre;              /* NULL: missing (a loud warning names what is assumed)         */
+    const char *model; /* "gpt2" or "llama"; others are refused by name               */
+    const char *pre;   /* NULL: missing (a loud warning names what is assumed)         */
     uint32_t token_count;
     const struct gp_text *tokens; /* as the file spells them (byte-level alphabet for gpt2)       */
     const int32_t *types;         /* NULL: all normal                                             */
@@ -43,10 +43,10 @@ struct gp_vocab {
     uint32_t merge_count;
     const struct gp_text *merges; /* gpt2 kind: "left right", best first                          */
     int32_t bos, eos, eot, eom, unk, pad; /* ids or GP_TOKEN_NONE                                 */
-    int add_bos;                  /* 0, 1, or -1 for the kind's default                           */
+    int add_bos; /* 0, 1, or -1 for the kind's default                           */
     int add_eos;
-    int add_space_prefix;         /* llama kind                                                   */
-    bool override_pre;            /* an unknown pre-tokenizer name falls to the default splitter
+    int add_space_prefix; /* llama kind                                                   */
+    bool override_pre;    /* an unknown pre-tokenizer name falls to the default splitter
                                      with a warning, instead of a refusal                         */
 };
 
@@ -61,6 +61,7 @@ const char *gp_tokenizer_kind(const struct gp_tokenizer *t);
 uint32_t gp_tokenizer_count(const struct gp_tokenizer *t);
 int32_t gp_tokenizer_bos(const struct gp_tokenizer *t);
 int32_t gp_tokenizer_eos(const struct gp_tokenizer *t);
+bool gp_tokenizer_adds_bos(const struct gp_tokenizer *t); /* add_special puts BOS in front */
 enum gp_token_type gp_tokenizer_type(const struct gp_tokenizer *t, int32_t id);
 
 /* Every token that ends a generation: eos, eot, eom and the known end-of-turn spellings that the
@@ -80,7 +81,8 @@ struct gp_span {
 /* Ids of the concatenation of the spans.  Control tokens count only where they lie wholly in trusted
  * bytes; between two special tokens the text is tokenized as one piece whatever spans it came from.
  * add_special puts BOS (and EOS, where the file asks) around, but never a second BOS.
- * Text must be valid UTF-8 or not: invalid bytes become byte tokens and survive the way back.
+ * Text may be valid UTF-8 or not: invalid bytes become byte tokens and survive the way back.  A
+ * vocabulary without a token for some byte gives its unknown token for it, or refuses the text.
  * *ids belongs to the caller (gp_mem_free).  Time is O(n log n) in the bytes whatever they are. */
 int gp_tokenize(const struct gp_tokenizer *t, const struct gp_span *spans, uint32_t span_count,
                 bool add_special, int32_t **ids, uint32_t *id_count, struct gp_error *err);
@@ -99,7 +101,8 @@ uint32_t gp_tokenizer_bytes_max(const struct gp_tokenizer *t);
 struct gp_detokenizer {
     const struct gp_tokenizer *tokenizer;
     bool with_control;
-    bool started;       /* the llama kind drops the space it added in front of the first token */
+    bool started; /* llama kind: the space that it puts in front of a text, at the beginning and
+                     behind every special token, is behind us; set it to continue a text */
     unsigned char held[4];
     uint32_t held_count;
 };
@@ -112,7 +115,9 @@ size_t gp_detokenizer_next(struct gp_detokenizer *d, int32_t id, char *out, size
 /* What was still held back, as U+FFFD; returns bytes written. */
 size_t gp_detokenizer_end(struct gp_detokenizer *d, char *out, size_t out_bytes);
 
-/* All ids at once, raw bytes (valid UTF-8 or not), exact inverse of gp_tokenize.  gp_mem_free. */
+/* All ids at once, raw bytes (valid UTF-8 or not).  With control tokens it is the exact inverse of
+ * gp_tokenize without add_special, but for families that normalise first (Qwen), where it gives the
+ * text's NFC.  gp_mem_free. */
 int gp_detokenize(const struct gp_tokenizer *t, const int32_t *ids, uint32_t id_count,
                   bool with_control, char **out, size_t *out_length, struct gp_error *err);
 

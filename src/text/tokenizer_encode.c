@@ -81,6 +81,20 @@ static int encode_words(struct encoder *e, const char *text, size_t length)
     return gp_split_run(&split, length);
 }
 
+/* One merge loop for the whole text, or one for each word where no token could join two. */
+static int encode_spaced(struct encoder *e, const char *text, size_t length)
+{
+    size_t begin = 0;
+    int rc = GP_OK;
+
+    for (size_t i = 1; rc == GP_OK && i < length && e->tokenizer->spaces_lead; i++)
+        if (text[i] == ' ' && text[i - 1] != ' ') {
+            rc = gp_merger_word(&e->merger, text + begin, i - begin);
+            begin = i;
+        }
+    return rc == GP_OK ? gp_merger_word(&e->merger, text + begin, length - begin) : rc;
+}
+
 /* A text without special tokens.  The byte in front of it is free to write: it belongs to the special
  * token before, or is the spare one. */
 static int encode_text(struct encoder *e, char *text, size_t length)
@@ -93,7 +107,7 @@ static int encode_text(struct encoder *e, char *text, size_t length)
         *--text = ' ';
         length++;
     }
-    return gp_merger_word(&e->merger, text, length);
+    return encode_spaced(e, text, length);
 }
 
 static int encode_spans(struct encoder *e, const struct gp_span *spans, uint32_t span_count,

@@ -59,6 +59,7 @@ struct gp_tokenizer {
     int32_t byte_ids[256];
     int32_t bos, eos, unk;
     bool add_bos, add_eos, space_prefix;
+    bool spaces_lead; /* SPM: no token has a space behind anything but spaces */
     int32_t *ends;
     uint32_t end_count;
     uint32_t bytes_max;

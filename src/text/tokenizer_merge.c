@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
+#include "text/utf8.h"
 
 struct symbol {
     int32_t id;      /* GP_TOKEN_NONE: no token has these bytes (first symbols only) */
@@ -153,25 +154,23 @@ static int push_bytes(struct gp_merger *m, const char *bytes, uint32_t length)
     return rc;
 }
 
-/* A symbol is a byte (BPE), or what the lead byte says is a character (SentencePiece). */
+/* A symbol is a byte (BPE), or a character or a byte that belongs to none (SentencePiece). */
 static void begin_symbols(const struct word *w)
 {
-    static const uint8_t lengths[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 3, 4};
     const struct gp_tokenizer *t = w->tokenizer;
 
     for (uint32_t at = 0, previous = 0; at < w->length;) {
         struct symbol *s = &w->symbols[at];
-        unsigned char byte = (unsigned char)w->bytes[at];
 
         s->previous = previous;
         if (t->spm) {
-            s->length = lengths[byte >> 4];
-            if (s->length > w->length - at)
-                s->length = w->length - at;
+            int n = gp_utf8_scan((const unsigned char *)w->bytes + at, w->length - at);
+
+            s->length = n > 0 ? (uint32_t)n : 1;
             s->id = gp_wordmap_get(&t->words, &t->pieces, w->bytes + at, s->length);
         } else {
             s->length = 1;
-            s->id = t->byte_ids[byte];
+            s->id = t->byte_ids[(unsigned char)w->bytes[at]];
         }
         previous = at;
         at += s->length;

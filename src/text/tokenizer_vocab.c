@@ -130,6 +130,14 @@ static int check_types(struct gp_tokenizer *t, const struct gp_vocab *vocab, str
     return GP_OK;
 }
 
+static bool spaces_lead(const char *bytes, uint32_t length)
+{
+    for (uint32_t i = 1; i < length; i++)
+        if (bytes[i] == ' ' && bytes[i - 1] != ' ')
+            return false;
+    return true;
+}
+
 static int add_token(struct gp_tokenizer *t, uint32_t id, struct gp_text spelling,
                      struct gp_error *err)
 {
@@ -147,6 +155,7 @@ static int add_token(struct gp_tokenizer *t, uint32_t id, struct gp_text spellin
         return GP_OK;
     if (reachable) {
         gp_wordmap_put(&t->words, &t->pieces, id);
+        t->spaces_lead = t->spaces_lead && spaces_lead(out, length);
         if (!t->spm && length == 1 && t->byte_ids[(unsigned char)*out] < 0)
             t->byte_ids[(unsigned char)*out] = (int32_t)id;
     }
@@ -197,6 +206,7 @@ static int load_tokens(struct gp_tokenizer *t, const struct gp_vocab *vocab, str
         return no_memory(err);
     int rc = check_types(t, vocab, err);
 
+    t->spaces_lead = true;
     for (unsigned i = 0; i < 256; i++)
         t->byte_ids[i] = GP_TOKEN_NONE;
     for (uint32_t i = 0; rc == GP_OK && i < t->count; i++)
