@@ -87,4 +87,5 @@ void gp_kernels_init(struct gp_kernels *k, enum gp_level level)
     k->level = gp_level_name(level);
     if (level < GP_LEVEL_AVX2)
         return;
+    gp_kernels_init_avx2(k);
 }

@@ -59,9 +59,9 @@ enum gp_activation {
 };
 
 struct gp_type_info {
-    const char *name;      /* "Q4_K"                                        */
-    uint32_t block_elems;  /* elements that share a block; rows are whole blocks */
-    uint32_t block_bytes;  /* bytes of a block as the file has it           */
+    const char *name;     /* "Q4_K"                                        */
+    uint32_t block_elems; /* elements that share a block; rows are whole blocks */
+    uint32_t block_bytes; /* bytes of a block as the file has it           */
     enum gp_activation activation;
 };
 
@@ -71,9 +71,9 @@ const struct gp_type_info *gp_type_info(uint32_t type);
 /* The name of any id that GGUF ever gave out, removed ones included, or NULL.  For messages. */
 const char *gp_type_name(uint32_t type);
 
-float gp_f16_to_f32(uint16_t bits);  /* exact                              */
-uint16_t gp_f32_to_f16(float value); /* round to nearest even, overflow to infinity */
-float gp_bf16_to_f32(uint16_t bits); /* exact                              */
+float gp_f16_to_f32(uint16_t bits);   /* exact                              */
+uint16_t gp_f32_to_f16(float value);  /* round to nearest even, overflow to infinity */
+float gp_bf16_to_f32(uint16_t bits);  /* exact                              */
 uint16_t gp_f32_to_bf16(float value); /* round to nearest even; NaN stays NaN */
 
 /* The definition of every format: `n` elements (whole blocks) of file bytes to float. */
@@ -123,7 +123,11 @@ struct gp_activations {
 /* A page of the pool is one block of gp_kv_block_bytes() for each (layer, KV head), in that order
  * (design.md, "Page").  Inside, keys come first, values after; only this room knows the rest: keys lie
  * in tiles of GP_TILE_TOKENS slots, so that a lane is a slot. */
-enum gp_kv_type { GP_KV_F32, GP_KV_F16, GP_KV_BF16 };
+enum gp_kv_type {
+    GP_KV_F32,
+    GP_KV_F16,
+    GP_KV_BF16
+};
 
 /* One (layer, KV head) of one sequence: block i lies at
  *   base + pages[i] * page_bytes + block_offset. */
@@ -139,7 +143,8 @@ struct gp_kv_view {
 };
 
 /* Bytes of one (page, layer, KV head) block: a multiple of 64. */
-size_t gp_kv_block_bytes(enum gp_kv_type type, uint32_t page_tokens, uint32_t k_dim, uint32_t v_dim);
+size_t gp_kv_block_bytes(enum gp_kv_type type, uint32_t page_tokens, uint32_t k_dim,
+                         uint32_t v_dim);
 
 /* Slots per attention split, counted from slot 0 whatever the page size (design.md, "Numerics"). */
 #define GP_ATTENTION_SPLIT 256u
@@ -171,7 +176,7 @@ struct gp_kernels {
     /* sqrt(mean(x^2)), in rms_norm's order of summation. */
     float (*rms)(const float *x, uint32_t n);
 
-    void (*add)(float *y, const float *x, uint32_t n);                    /* y += x            */
+    void (*add)(float *y, const float *x, uint32_t n); /* y += x            */
     void (*silu_mul)(float *y, const float *gate, const float *up, uint32_t n); /* silu(gate)*up  */
 
     /* Rotate x [n] in place by angles whose cosines and sines are given, [rot/2] each; elements from
@@ -241,7 +246,12 @@ void gp_select(const float *score, uint32_t slot_count, uint32_t page_tokens, ui
 
 /* ---- levels ------------------------------------------------------------------------------------ */
 
-enum gp_level { GP_LEVEL_REF, GP_LEVEL_AVX2, GP_LEVEL_AVX512, GP_LEVEL_COUNT };
+enum gp_level {
+    GP_LEVEL_REF,
+    GP_LEVEL_AVX2,
+    GP_LEVEL_AVX512,
+    GP_LEVEL_COUNT
+};
 
 /* "ref", "avx2", "avx512" */
 const char *gp_level_name(enum gp_level level);

@@ -107,7 +107,7 @@ static void attend(const struct gp_kv_view *kv, const float *q, uint32_t visible
         float max, sum, old_factor = 0.0f, new_factor = 1.0f, new_max;
 
         kv_scores(kv, q, begin, begin + n, scale, weight);
-        sum = exp_row_ref(weight, n, &max);
+        sum = gp_exp_row_ref(weight, n, &max);
         if (begin > 0) {
             new_max = total_max > max ? total_max : max;
             old_factor = exp_ref(total_max - new_max);
@@ -138,7 +138,7 @@ static void attention(const struct gp_kv_view *kv, const float *q, size_t q_stri
                    out + r * out_stride + (size_t)h * kv->v_dim, scratch);
 }
 
-void attention_init_ref(struct gp_kernels *k)
+void gp_attention_init_ref(struct gp_kernels *k)
 {
     k->kv_store = kv_store;
     k->kv_move = kv_move;

@@ -4,7 +4,7 @@
 
 void gp_kernels_init_ref(struct gp_kernels *k)
 {
-    rows_init_ref(k);
-    matmul_init_ref(k);
-    attention_init_ref(k);
+    gp_rows_init_ref(k);
+    gp_matmul_init_ref(k);
+    gp_attention_init_ref(k);
 }

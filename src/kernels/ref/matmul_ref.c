@@ -271,7 +271,7 @@ static void matmul(const struct gp_matrix *w, const struct gp_activations *a, fl
         matmul_blocks(w, a, y, y_stride, out_begin, out_end);
 }
 
-void matmul_init_ref(struct gp_kernels *k)
+void gp_matmul_init_ref(struct gp_kernels *k)
 {
     k->quantize = quantize;
     k->matmul = matmul;

@@ -5,13 +5,13 @@
 #include "kernels/kernels.h"
 
 /* The fixed tree over 16 lanes: lane i takes lane i + 8, then i + 4, i + 2, i + 1. */
-float lanes_sum_ref(const float lane[16]);
+float gp_lanes_sum_ref(const float lane[16]);
 
 /* x becomes exp(x - max); the sum in 16 lanes comes back.  n >= 1. */
-float exp_row_ref(float *x, uint32_t n, float *max_out);
+float gp_exp_row_ref(float *x, uint32_t n, float *max_out);
 
-void rows_init_ref(struct gp_kernels *k);
-void matmul_init_ref(struct gp_kernels *k);
-void attention_init_ref(struct gp_kernels *k);
+void gp_rows_init_ref(struct gp_kernels *k);
+void gp_matmul_init_ref(struct gp_kernels *k);
+void gp_attention_init_ref(struct gp_kernels *k);
 
 #endif

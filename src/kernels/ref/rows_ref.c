@@ -7,7 +7,7 @@
 #include "kernels/ref/ref.h"
 
 /* The tree that ends every sum over 16 lanes. */
-float lanes_sum_ref(const float lane[16])
+float gp_lanes_sum_ref(const float lane[16])
 {
     float s[16];
 
@@ -24,7 +24,7 @@ static float square_sum(const float *x, uint32_t n)
 
     for (uint32_t i = 0; i < n; i++)
         lane[i % 16] = fmaf(x[i], x[i], lane[i % 16]);
-    return lanes_sum_ref(lane);
+    return gp_lanes_sum_ref(lane);
 }
 
 static void rms_norm(float *y, const float *x, const float *weight, uint32_t n, float eps)
@@ -86,7 +86,7 @@ static void max_into(float *y, const float *x, uint32_t n)
         y[i] = larger(x[i], y[i]);
 }
 
-float exp_row_ref(float *x, uint32_t n, float *max_out)
+float gp_exp_row_ref(float *x, uint32_t n, float *max_out)
 {
     float lane[16] = {0}, max = x[0];
 
@@ -97,19 +97,19 @@ float exp_row_ref(float *x, uint32_t n, float *max_out)
         lane[i % 16] += x[i];
     }
     *max_out = max;
-    return lanes_sum_ref(lane);
+    return gp_lanes_sum_ref(lane);
 }
 
 static void softmax(float *x, uint32_t n)
 {
     float max;
-    const float sum = exp_row_ref(x, n, &max);
+    const float sum = gp_exp_row_ref(x, n, &max);
 
     for (uint32_t i = 0; i < n; i++)
         x[i] /= sum;
 }
 
-void rows_init_ref(struct gp_kernels *k)
+void gp_rows_init_ref(struct gp_kernels *k)
 {
     k->rms_norm = rms_norm;
     k->rms = rms;

@@ -1,0 +1,136 @@
+/* Products with float matrices: F32, F16, BF16.
+ *
+ * The definition's order, one chain of fmaf over the columns, with a lane for every row of weights; so
+ * the results agree with it to the bit.  A chain waits for itself, so eight of them run side by side:
+ * four groups of sixteen weight rows for one row of activations, one group for four. */
+#include "kernels/x86/simd_avx2.h"
+#include "kernels/x86/x86.h"
+
+GP_INLINE __m256 load_weights(enum gp_type type, const uint8_t *group, size_t index)
+{
+    switch (type) {
+    case GP_TYPE_F16:
+        return load_f16(group + index * 2);
+    case GP_TYPE_BF16:
+        return load_bf16(group + index * 2);
+    default:
+        return _mm256_loadu_ps((const float *)(const void *)(group + index * 4));
+    }
+}
+
+/* `groups` times sixteen outputs of `rows` rows; y [rows][stride], cut after out_count outputs. */
+GP_INLINE void tile(enum gp_type type, const struct gp_matrix *w, const float *x, size_t x_stride,
+                    uint32_t groups, uint32_t rows, uint32_t out_row, uint32_t out_count, float *y,
+                    size_t y_stride)
+{
+    const size_t group_bytes = gp_layout_group_bytes(type, w->n_in);
+    const uint8_t *group = gp_matrix_group(w, out_row);
+    __m256 acc[4][4][2];
+    float result[16];
+
+    GP_UNROLL
+    for (uint32_t j = 0; j < groups; j++) {
+        GP_UNROLL
+        for (uint32_t r = 0; r < rows; r++)
+            acc[j][r][0] = acc[j][r][1] = _mm256_setzero_ps();
+    }
+    for (size_t i = 0; i < w->n_in; i++) {
+        GP_UNROLL
+        for (uint32_t j = 0; j < groups; j++) {
+            const uint8_t *at = group + j * group_bytes;
+            const __m256 w0 = load_weights(type, at, i * 16);
+            const __m256 w1 = load_weights(type, at, i * 16 + 8);
+
+            GP_UNROLL
+            for (uint32_t r = 0; r < rows; r++) {
+                const __m256 xi = _mm256_broadcast_ss(x + r * x_stride + i);
+
+                acc[j][r][0] = _mm256_fmadd_ps(w0, xi, acc[j][r][0]);
+                acc[j][r][1] = _mm256_fmadd_ps(w1, xi, acc[j][r][1]);
+            }
+        }
+    }
+    for (uint32_t j = 0; j < groups; j++) {
+        const uint32_t left = out_count - j * 16;
+
+        for (uint32_t r = 0; r < rows; r++) {
+            _mm256_storeu_ps(result, acc[j][r][0]);
+            _mm256_storeu_ps(result + 8, acc[j][r][1]);
+            memcpy(y + r * y_stride + j * 16, result, (left < 16 ? left : 16) * sizeof *result);
+        }
+    }
+}
+
+/* How many groups go together with so many rows: eight chains or close to it. */
+static uint32_t groups_for(uint32_t rows)
+{
+    return rows == 1 ? 4 : rows == 2 ? 2 : 1;
+}
+
+GP_INLINE void product(enum gp_type type, const struct gp_matrix *w, const struct gp_activations *a,
+                       float *y, size_t y_stride, uint32_t out_begin, uint32_t out_end)
+{
+    const size_t xs = a->x_stride;
+
+    for (uint32_t o = out_begin; o < out_end;) {
+        const uint32_t last = a->row_count < 4 ? a->row_count : 4;
+        uint32_t groups = groups_for(last), count = out_end - o;
+
+        if (count < groups * 16)
+            groups = 1;
+        count = count < groups * 16 ? count : groups * 16;
+        for (uint32_t r = 0; r < a->row_count; r += 4) {
+            const uint32_t rows = a->row_count - r < 4 ? a->row_count - r : 4;
+            const float *x = a->x + r * xs;
+            float *to = y + r * y_stride + o;
+
+            if (rows == 1 && groups == 4)
+                tile(type, w, x, xs, 4, 1, o, count, to, y_stride);
+            else if (rows == 1)
+                tile(type, w, x, xs, 1, 1, o, count, to, y_stride);
+            else if (rows == 2 && groups == 2)
+                tile(type, w, x, xs, 2, 2, o, count, to, y_stride);
+            else if (rows == 2)
+                tile(type, w, x, xs, 1, 2, o, count, to, y_stride);
+            else if (rows == 3)
+                tile(type, w, x, xs, 1, 3, o, count, to, y_stride);
+            else
+                tile(type, w, x, xs, 1, 4, o, count, to, y_stride);
+        }
+        o += groups * 16;
+    }
+}
+
+static void product_f32(const struct gp_matrix *w, const struct gp_activations *a, float *y,
+                        size_t y_stride, uint32_t out_begin, uint32_t out_end)
+{
+    product(GP_TYPE_F32, w, a, y, y_stride, out_begin, out_end);
+}
+
+static void product_f16(const struct gp_matrix *w, const struct gp_activations *a, float *y,
+                        size_t y_stride, uint32_t out_begin, uint32_t out_end)
+{
+    product(GP_TYPE_F16, w, a, y, y_stride, out_begin, out_end);
+}
+
+static void product_bf16(const struct gp_matrix *w, const struct gp_activations *a, float *y,
+                         size_t y_stride, uint32_t out_begin, uint32_t out_end)
+{
+    product(GP_TYPE_BF16, w, a, y, y_stride, out_begin, out_end);
+}
+
+void gp_matmul_float_avx2(const struct gp_matrix *w, const struct gp_activations *a, float *y,
+                          size_t y_stride, uint32_t out_begin, uint32_t out_end)
+{
+    switch (w->type) {
+    case GP_TYPE_F16:
+        product_f16(w, a, y, y_stride, out_begin, out_end);
+        break;
+    case GP_TYPE_BF16:
+        product_bf16(w, a, y, y_stride, out_begin, out_end);
+        break;
+    default:
+        product_f32(w, a, y, y_stride, out_begin, out_end);
+        break;
+    }
+}

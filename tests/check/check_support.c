@@ -1,0 +1,119 @@
+/* Guarded buffers, fills, and the walk over levels. */
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "check/check.h"
+
+uint64_t check_seed(void)
+{
+    const char *text = getenv("GP_SEED");
+
+    return text ? strtoull(text, NULL, 10) : 20260101;
+}
+
+void check_levels(void (*fn)(struct check *c))
+{
+    const enum gp_level best = gp_level_detect();
+    struct check c;
+
+    if (best == GP_LEVEL_REF)
+        skip();
+    for (int level = GP_LEVEL_REF + 1; level <= (int)best; level++) {
+        gp_kernels_init(&c.ref, GP_LEVEL_REF);
+        gp_kernels_init(&c.wide, (enum gp_level)level);
+        c.rng.state = check_seed();
+        fn(&c);
+    }
+}
+
+/* What stands in front of a guarded block, at the start of its mapping. */
+struct guard {
+    size_t mapped_bytes; /* the guard page included */
+    uint8_t *block;
+};
+
+#define PATTERN 0xa5
+
+void *check_guarded(size_t bytes)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t body = (bytes + sizeof(struct guard) + page - 1) / page * page;
+    uint8_t *map =
+        mmap(NULL, body + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct guard *guard = (void *)map;
+
+    assert_ptr_not_equal(map, MAP_FAILED);
+    assert_int_equal(mprotect(map + body, page, PROT_NONE), 0);
+    memset(map, PATTERN, body);
+    guard->mapped_bytes = body + page;
+    guard->block = map + body - bytes;
+    return guard->block;
+}
+
+void check_free(void *block)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    uint8_t *map = (uint8_t *)((uintptr_t)block / page * page);
+    struct guard *guard = (void *)map;
+
+    /* A block that fills whole pages has its guard on the page before. */
+    if ((uintptr_t)block % page < sizeof *guard)
+        guard = (void *)(map -= page);
+    assert_ptr_equal(guard->block, block);
+    for (const uint8_t *p = map + sizeof *guard; p < guard->block; p++)
+        if (*p != PATTERN)
+            fail_msg("written %zu bytes in front of a buffer", (size_t)(guard->block - p));
+    munmap(map, guard->mapped_bytes);
+}
+
+void check_fill(float *x, size_t n, enum check_fill kind, struct gp_rng *rng)
+{
+    for (size_t i = 0; i < n; i++) {
+        const double normal = gp_rng_normal(rng);
+
+        switch (kind) {
+        case CHECK_ZERO:
+            x[i] = 0.0f;
+            break;
+        case CHECK_SUBNORMAL:
+            x[i] = (float)(normal * 0x1p-140);
+            break;
+        case CHECK_HUGE:
+            x[i] = (float)(normal * 0x1p57);
+            break;
+        case CHECK_CANCELLING:
+            x[i] = i % 2 ? -x[i - 1] * (1.0f + (float)(normal * 0x1p-20)) : (float)(normal * 1000);
+            break;
+        case CHECK_MIXED:
+            x[i] = gp_rng_below(rng, 3) ? (float)normal : gp_rng_below(rng, 2) ? -0.0f : 1e-30f;
+            break;
+        default:
+            x[i] = (float)normal;
+            break;
+        }
+    }
+}
+
+float *check_floats(size_t n, enum check_fill kind, struct gp_rng *rng)
+{
+    float *x = check_guarded(n * sizeof *x);
+
+    check_fill(x, n, kind, rng);
+    return x;
+}
+
+void check_same(const float *want, const float *got, size_t n, const char *words, ...)
+{
+    char text[256];
+    va_list args;
+
+    for (size_t i = 0; i < n; i++) {
+        if (memcmp(&want[i], &got[i], sizeof *want) == 0)
+            continue;
+        va_start(args, words);
+        vsnprintf(text, sizeof text, words, args);
+        va_end(args);
+        fail_msg("%s: element %zu is %a, want %a (GP_SEED=%llu)", text, i, (double)got[i],
+                 (double)want[i], (unsigned long long)check_seed());
+    }
+}
