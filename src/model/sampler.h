@@ -30,10 +30,12 @@ struct gp_draw {
     const uint64_t *mask; /* [ceil(vocab/64)], a cleared bit bans; NULL: none   */
 };
 
-/* The token, or -1 when nothing may come.  logits [vocab] is changed. */
-int32_t gp_sampler_draw(struct gp_sampler *sampler, float *logits, const struct gp_draw *draw);
+/* The token, or -1 when nothing may come.  logits [vocab] are raw and stay as they are: a row's
+ * logprobs are asked for separately. */
+int32_t gp_sampler_draw(struct gp_sampler *sampler, const float *logits,
+                        const struct gp_draw *draw);
 
-/* log-softmax of raw logits at id, in a fixed order of summation; call before gp_sampler_draw. */
+/* log-softmax of raw logits at id, in a fixed order of summation. */
 float gp_log_softmax_at(const float *logits, uint32_t vocab_count, int32_t id);
 
 /* The `count` best ids with their logprobs, best first, ties to the lower id. */
