@@ -223,7 +223,6 @@ static int open_sched(struct gp_engine *engine, struct gp_error *err)
         .measure = gp_boundary_measure,
         .compact = gp_boundary_compact,
         .boundary = gp_step_boundary,
-        .preempted = gp_step_preempted,
         .ctx = engine,
     };
 

@@ -152,6 +152,7 @@ struct gp_engine {
     uint32_t slots_max;
     float *rope_cos, *rope_sin;     /* [rope_dim/2] angles of a boundary's position                */
     struct gp_engine_stats stats;
+    struct gp_engine_stats retired; /* the counters of sequences that were forgotten               */
     uint64_t work_bytes;
 
     /* Under the lock. */
@@ -188,6 +189,5 @@ void gp_choice_done(struct gp_engine *engine, struct request *request, struct ch
 /* step.c */
 void gp_step_boundary(void *ctx, const struct gp_seq *seq, struct gp_decision decision,
                       const struct gp_signal *signal, uint32_t pages_before);
-void gp_step_preempted(void *ctx, struct gp_seq *seq);
 
 #endif

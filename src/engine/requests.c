@@ -413,8 +413,22 @@ static void snapshot(struct gp_engine *engine, struct request *request, struct c
     request->prompt_scored_seen = request->prompt_scored;
 }
 
+static void add_counters(struct gp_engine_stats *stats, const struct gp_seq *seq)
+{
+    stats->grow += seq->grow;
+    stats->compress += seq->compress;
+    stats->shrink += seq->shrink;
+    stats->start += seq->start;
+    stats->initial += seq->initial;
+    stats->pressure += seq->pressure;
+    stats->capped += seq->capped;
+    stats->fallback += seq->fallback;
+    stats->preempt += seq->preempt;
+}
+
 static void retire(struct gp_engine *engine, struct request *request, struct choice *choice)
 {
+    add_counters(&engine->retired, choice->seq);
     engine->owners[choice->seq->index] = (struct owner){0};
     gp_sched_forget(engine->sched, choice->seq);
     choice->seq = NULL;
@@ -424,9 +438,29 @@ static void retire(struct gp_engine *engine, struct request *request, struct cho
         free_request(engine, request);
 }
 
+/* What has been counted once stands still: the sum over those that are gone and those that are not. */
+static void sum_counters(struct gp_engine *engine)
+{
+    struct gp_engine_stats sum = engine->retired;
+
+    for (uint32_t i = 0; i < engine->owner_count; i++)
+        if (engine->owners[i].choice)
+            add_counters(&sum, engine->owners[i].choice->seq);
+    engine->stats.grow = sum.grow;
+    engine->stats.compress = sum.compress;
+    engine->stats.shrink = sum.shrink;
+    engine->stats.start = sum.start;
+    engine->stats.initial = sum.initial;
+    engine->stats.pressure = sum.pressure;
+    engine->stats.capped = sum.capped;
+    engine->stats.fallback = sum.fallback;
+    engine->stats.preempt = sum.preempt;
+}
+
 void gp_requests_publish(struct gp_engine *engine)
 {
     pthread_mutex_lock(&engine->lock);
+    sum_counters(engine);
     for (uint32_t i = 0; i < engine->owner_count; i++) {
         struct owner owner = engine->owners[i];
 

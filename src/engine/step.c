@@ -11,42 +11,12 @@
 
 /* ---- what the scheduler tells ------------------------------------------------------------------- */
 
-static void count_decision(struct gp_engine_stats *stats, struct gp_decision decision)
-{
-    switch (decision.cause) {
-    case GP_BECAUSE_POLICY:
-        if (decision.action == GP_DO_GROW)
-            stats->grow++;
-        else if (decision.action == GP_DO_COMPRESS)
-            stats->compress++;
-        else
-            stats->shrink++;
-        break;
-    case GP_BECAUSE_START:
-        stats->start++;
-        break;
-    case GP_BECAUSE_INITIAL:
-        stats->initial++;
-        break;
-    case GP_BECAUSE_PRESSURE:
-        stats->pressure++;
-        break;
-    case GP_BECAUSE_CAPPED:
-        stats->capped++;
-        break;
-    case GP_BECAUSE_FALLBACK:
-        stats->fallback++;
-        break;
-    }
-}
-
 void gp_step_boundary(void *ctx, const struct gp_seq *seq, struct gp_decision decision,
                       const struct gp_signal *signal, uint32_t pages_before)
 {
     struct gp_engine *engine = ctx;
     struct choice *choice = engine->owners[seq->index].choice;
 
-    count_decision(&engine->stats, decision);
     if (choice->event_count == choice->event_max)
         return;
     struct gp_boundary_event *event = &choice->events[choice->event_count++];
@@ -68,14 +38,6 @@ void gp_step_boundary(void *ctx, const struct gp_seq *seq, struct gp_decision de
         event->demand_short = signal->demand_short;
         event->demand_long = signal->demand_long;
     }
-}
-
-void gp_step_preempted(void *ctx, struct gp_seq *seq)
-{
-    struct gp_engine *engine = ctx;
-
-    (void)seq;
-    engine->stats.preempt++;
 }
 
 /* ---- the batch ---------------------------------------------------------------------------------- */

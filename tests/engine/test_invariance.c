@@ -1,0 +1,344 @@
+/* The second promise: the same request gives the same tokens, to the bit of every logprob, whatever
+ * runs beside it, however it is chunked, spread over threads, interrupted or dispatched. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/rng.h"
+#include "engine/engine_rig.h"
+
+#define PROMPT 45u
+#define OUTPUT 120u
+
+static struct rig rig;
+static int32_t prompt[RIG_TOKENS_MAX];
+
+static int open_rig(void **state)
+{
+    struct test_model m;
+
+    (void)state;
+    rig_model(&m);
+    rig_open(&rig, &m, NULL);
+    rig_prompt(prompt, RIG_TOKENS_MAX, 1);
+    return 0;
+}
+
+static int close_rig(void **state)
+{
+    (void)state;
+    rig_close(&rig);
+    return 0;
+}
+
+static void ask(struct gp_request *request)
+{
+    gp_request_init(request);
+    request->tokens = prompt;
+    request->token_count = PROMPT;
+    request->max_tokens = OUTPUT;
+    request->ignore_eos = true;
+    request->logprobs = 0;
+    request->sampling.temperature = 0.8f;
+    request->sampling.top_p = 0.95f;
+    request->sampling.has_seed = true;
+    request->sampling.seed = 5;
+}
+
+static const char *const policies[] = {"full",       "growpage", "fixed:48",
+                                       "random:0.6", "inverse",  "shrink:-0.005:32"};
+
+static void set_policy(struct gp_engine_options *options, const char *policy)
+{
+    struct gp_error err;
+
+    if (gp_policy_parse(policy, &options->kv, &err))
+        fail_msg("%s", err.message);
+}
+
+static void neighbours_do_not_change_a_request(void **state)
+{
+    (void)state;
+    for (size_t p = 0; p < sizeof policies / sizeof *policies; p++) {
+        struct gp_engine_options options;
+        struct gp_request request;
+        struct rig_output alone, among;
+        struct gp_engine *engine;
+        uint64_t ids[16];
+        int32_t other[300];
+
+        rig_options(&options);
+        set_policy(&options, policies[p]);
+        ask(&request);
+        rig_alone(&rig, &options, &request, &alone);
+        assert_int_equal(alone.count, OUTPUT);
+        assert_int_equal(gp_engine_open(&engine, rig.model, &options, NULL), GP_OK);
+        for (uint32_t i = 0; i < 16; i++) {
+            struct gp_request r;
+
+            ask(&r);
+            if (i != 7) {
+                rig_prompt(other, 300, 100 + i);
+                r.tokens = other;
+                r.token_count = 3 + 19 * i;
+                r.max_tokens = 20 + 10 * i;
+                r.sampling.seed = i;
+            }
+            assert_int_equal(gp_engine_submit(engine, &r, &ids[i], NULL), GP_OK);
+            if (i % 3 == 0)
+                gp_engine_step(engine);
+        }
+        gp_engine_run(engine);
+        rig_read(engine, ids[7], 0, &among);
+        rig_assert_same(&alone, &among);
+        assert_int_equal(gp_pool_free_count(engine->pool), gp_pool_total(engine->pool));
+        gp_engine_close(engine);
+    }
+}
+
+static void chunks_threads_and_page_ids_do_not_change_a_request(void **state)
+{
+    static const uint32_t chunks[] = {16, 17, 23, 64, 500};
+
+    (void)state;
+    for (size_t p = 0; p < sizeof policies / sizeof *policies; p++) {
+        struct gp_engine_options options;
+        struct gp_request request;
+        struct rig_output first, other;
+
+        rig_options(&options);
+        set_policy(&options, policies[p]);
+        ask(&request);
+        rig_alone(&rig, &options, &request, &first);
+        for (uint32_t threads = 1; threads <= 2; threads++)
+            for (size_t c = 0; c < sizeof chunks / sizeof *chunks; c++) {
+                options.threads = threads;
+                options.max_batch_tokens = chunks[c];
+                options.kv_pages = 100 + (uint32_t)c;
+                rig_alone(&rig, &options, &request, &other);
+                rig_assert_same(&first, &other);
+            }
+    }
+}
+
+/* Cache pages are dealt out again in the order of their release, so after other requests a table
+ * names pages in disorder. */
+static void a_used_pool_does_not_change_a_request(void **state)
+{
+    struct gp_engine_options options;
+    struct gp_request request;
+    struct rig_output first, again;
+    struct gp_engine *engine;
+    uint64_t id;
+
+    (void)state;
+    rig_options(&options);
+    options.kv_pages = 40;
+    ask(&request);
+    rig_alone(&rig, &options, &request, &first);
+    assert_int_equal(gp_engine_open(&engine, rig.model, &options, NULL), GP_OK);
+    for (uint32_t round = 0; round < 6; round++) {
+        uint64_t others[3];
+
+        for (uint32_t i = 0; i < 3; i++) {
+            struct gp_request r = request;
+
+            r.token_count = 20 + 9 * i;
+            r.max_tokens = 15 + 11 * i + round;
+            r.sampling.seed = round * 3 + i;
+            assert_int_equal(gp_engine_submit(engine, &r, &others[i], NULL), GP_OK);
+        }
+        gp_engine_run(engine);
+        for (uint32_t i = 0; i < 3; i++)
+            gp_engine_release(engine, others[i]);
+        assert_int_equal(gp_engine_submit(engine, &request, &id, NULL), GP_OK);
+        gp_engine_run(engine);
+        rig_read(engine, id, 0, &again);
+        rig_assert_same(&first, &again);
+        gp_engine_release(engine, id);
+    }
+    gp_engine_close(engine);
+}
+
+/* Preempt the request before its nth step, for every n, and twice. */
+static void preempted_anywhere_and_resumed_gives_the_same_tokens(void **state)
+{
+    (void)state;
+    for (size_t p = 0; p < sizeof policies / sizeof *policies; p++) {
+        struct gp_engine_options options;
+        struct gp_request request;
+        struct rig_output undisturbed, resumed;
+        uint32_t events = 0;
+
+        rig_options(&options);
+        set_policy(&options, policies[p]);
+        options.kv.fallback = GP_FALLBACK_PREEMPT;
+        ask(&request);
+        rig_alone(&rig, &options, &request, &undisturbed);
+        for (uint32_t at = 1; at < OUTPUT + 3; at += 1 + at / 24) {
+            struct gp_engine *engine;
+            uint64_t id;
+
+            assert_int_equal(gp_engine_open(&engine, rig.model, &options, NULL), GP_OK);
+            assert_int_equal(gp_engine_submit(engine, &request, &id, NULL), GP_OK);
+            for (uint32_t step = 0;; step++) {
+                struct gp_seq *seq = rig_seq(engine, id, 0);
+
+                if (seq && seq->state == GP_SEQ_RUNNING && (step == at || step == at + 5))
+                    gp_sched_preempt(engine->sched, seq);
+                if (!gp_engine_step(engine))
+                    break;
+            }
+            rig_read(engine, id, 0, &resumed);
+            events += resumed.stats.preempt;
+            rig_assert_same(&undisturbed, &resumed);
+            assert_int_equal(resumed.stats.grow, undisturbed.stats.grow);
+            assert_int_equal(resumed.stats.compress, undisturbed.stats.compress);
+            assert_int_equal(resumed.stats.shrink, undisturbed.stats.shrink);
+            gp_engine_close(engine);
+        }
+        assert_true(events > 50);
+    }
+}
+
+/* 16 requests in a pool for about 5: each gives what it gives alone. */
+static void preemption_instead_of_fallback_keeps_every_request_its_own(void **state)
+{
+    struct gp_engine_options options;
+    struct gp_engine *engine;
+    struct gp_request requests[16];
+    struct rig_output alone, among;
+    uint64_t ids[16];
+    uint32_t preempted = 0;
+
+    (void)state;
+    for (size_t p = 0; p < sizeof policies / sizeof *policies; p++) {
+        rig_options(&options);
+        set_policy(&options, policies[p]);
+        options.kv.fallback = GP_FALLBACK_PREEMPT;
+        options.kv_pages = 55;
+        assert_int_equal(gp_engine_open(&engine, rig.model, &options, NULL), GP_OK);
+        for (uint32_t i = 0; i < 16; i++) {
+            ask(&requests[i]);
+            requests[i].token_count = 20 + 3 * i;
+            requests[i].sampling.seed = i;
+            assert_int_equal(gp_engine_submit(engine, &requests[i], &ids[i], NULL), GP_OK);
+        }
+        gp_engine_run(engine);
+        for (uint32_t i = 0; i < 16; i++) {
+            rig_read(engine, ids[i], 0, &among);
+            rig_alone(&rig, &options, &requests[i], &alone);
+            rig_assert_same(&alone, &among);
+            preempted += among.stats.preempt;
+            gp_engine_release(engine, ids[i]);
+        }
+        assert_int_equal(gp_pool_free_count(engine->pool), gp_pool_total(engine->pool));
+        gp_engine_close(engine);
+    }
+    assert_true(preempted > 0);
+}
+
+static void a_threshold_that_always_grows_is_full(void **state)
+{
+    struct gp_engine_options options;
+    struct gp_request request;
+    struct rig_output full, grown;
+
+    (void)state;
+    rig_options(&options);
+    set_policy(&options, "full");
+    ask(&request);
+    rig_alone(&rig, &options, &request, &full);
+    set_policy(&options, "growpage");
+    options.kv.threshold = -2.0; /* delta is never below -1 */
+    rig_alone(&rig, &options, &request, &grown);
+    assert_true(grown.stats.grow > 0);
+    assert_int_equal(grown.stats.compress, 0);
+    rig_assert_same(&full, &grown);
+}
+
+static void a_budget_that_is_never_reached_is_full(void **state)
+{
+    struct gp_engine_options options;
+    struct gp_request request;
+    struct rig_output full, other;
+
+    (void)state;
+    rig_options(&options);
+    set_policy(&options, "full");
+    ask(&request);
+    rig_alone(&rig, &options, &request, &full);
+    set_policy(&options, "fixed:1024");
+    rig_alone(&rig, &options, &request, &other);
+    rig_assert_same(&full, &other);
+    set_policy(&options, "growpage");
+    options.kv.initial_pages = 12;
+    rig_alone(&rig, &options, &request, &other);
+    rig_assert_same(&full, &other);
+}
+
+static void every_level_of_this_machine_gives_the_same_tokens(void **state)
+{
+    static const enum gp_type types[] = {GP_TYPE_Q8_0, GP_TYPE_Q4_1, GP_TYPE_Q5_0, GP_TYPE_IQ4_NL};
+    struct gp_engine_options options;
+    struct gp_request request;
+    struct rig_output base, other;
+
+    (void)state;
+    rig_options(&options);
+    ask(&request);
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+        for (int level = GP_LEVEL_REF; level <= (int)gp_level_detect(); level++) {
+            struct test_model m;
+            struct rig at;
+
+            rig_model(&m);
+            m.type = types[t];
+            rig_open(&at, &m, gp_level_name((enum gp_level)level));
+            rig_alone(&at, &options, &request, level == GP_LEVEL_REF ? &base : &other);
+            if (level != GP_LEVEL_REF)
+                rig_assert_same(&base, &other);
+            rig_close(&at);
+        }
+}
+
+static void the_page_size_does_not_change_a_full_cache(void **state)
+{
+    struct gp_engine_options options;
+    struct gp_request request;
+    struct rig_output base, other;
+
+    (void)state;
+    rig_options(&options);
+    set_policy(&options, "full");
+    ask(&request);
+    rig_alone(&rig, &options, &request, &base);
+    for (uint32_t b = 32; b <= 256; b *= 2) {
+        options.page_tokens = b;
+        rig_alone(&rig, &options, &request, &other);
+        rig_assert_same(&base, &other);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(neighbours_do_not_change_a_request),
+        cmocka_unit_test(chunks_threads_and_page_ids_do_not_change_a_request),
+        cmocka_unit_test(a_used_pool_does_not_change_a_request),
+        cmocka_unit_test(preempted_anywhere_and_resumed_gives_the_same_tokens),
+        cmocka_unit_test(preemption_instead_of_fallback_keeps_every_request_its_own),
+        cmocka_unit_test(a_threshold_that_always_grows_is_full),
+        cmocka_unit_test(a_budget_that_is_never_reached_is_full),
+        cmocka_unit_test(every_level_of_this_machine_gives_the_same_tokens),
+        cmocka_unit_test(the_page_size_does_not_change_a_full_cache),
+    };
+
+    return cmocka_run_group_tests(tests, open_rig, close_rig);
+}
