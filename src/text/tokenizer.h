@@ -81,8 +81,9 @@ struct gp_span {
 /* Ids of the concatenation of the spans.  Control tokens count only where they lie wholly in trusted
  * bytes; between two special tokens the text is tokenized as one piece whatever spans it came from.
  * add_special puts BOS (and EOS, where the file asks) around, but never a second BOS.
- * Text may be valid UTF-8 or not: invalid bytes become byte tokens and survive the way back.  A
- * vocabulary without a token for some byte gives its unknown token for it, or refuses the text.
+ * Text may be valid UTF-8 or not: invalid bytes become byte tokens and survive the way back.  Where a
+ * vocabulary has no token for a byte (SmolLM2: 21 bytes, none of them in plain text), its unknown
+ * token stands for it, or nothing.
  * *ids belongs to the caller (gp_mem_free).  Time is O(n log n) in the bytes whatever they are. */
 int gp_tokenize(const struct gp_tokenizer *t, const struct gp_span *spans, uint32_t span_count,
                 bool add_special, int32_t **ids, uint32_t *id_count, struct gp_error *err);

@@ -57,7 +57,7 @@ struct gp_tokenizer {
     struct gp_trie specials;  /* control, unknown, user-defined           */
     struct gp_splitter splitter;
     int32_t byte_ids[256];
-    int32_t bos, eos, unk;
+    int32_t bos, eos, unk; /* unk only if its type says so */
     bool add_bos, add_eos, space_prefix;
     bool spaces_lead; /* SPM: no token has a space behind anything but spaces */
     int32_t *ends;

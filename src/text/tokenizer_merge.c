@@ -134,23 +134,21 @@ static int merge_all(const struct word *w)
     return rc;
 }
 
-/* Bytes that are no token together: a byte token each, or the unknown token once. */
+/* Bytes that are no token together: a byte token each.  Where one is missing, the unknown token once;
+ * without that, what is missing is left out, as the published tokenizers and llama.cpp do. */
 static int push_bytes(struct gp_merger *m, const char *bytes, uint32_t length)
 {
     const struct gp_tokenizer *t = m->tokenizer;
+    uint32_t missing = 0;
     int rc = GP_OK;
 
-    for (uint32_t i = 0; i < length; i++) {
-        unsigned char byte = (unsigned char)bytes[i];
-
-        if (t->byte_ids[byte] >= 0)
-            continue;
-        if (t->unk >= 0)
-            return gp_merger_push(m, t->unk);
-        return gp_fail(m->err, GP_EINVAL, "tokenizer: no token for byte 0x%02X", byte);
-    }
+    for (uint32_t i = 0; i < length; i++)
+        missing += t->byte_ids[(unsigned char)bytes[i]] < 0;
+    if (missing > 0 && t->unk >= 0)
+        return gp_merger_push(m, t->unk);
     for (uint32_t i = 0; rc == GP_OK && i < length; i++)
-        rc = gp_merger_push(m, t->byte_ids[(unsigned char)bytes[i]]);
+        if (t->byte_ids[(unsigned char)bytes[i]] >= 0)
+            rc = gp_merger_push(m, t->byte_ids[(unsigned char)bytes[i]]);
     return rc;
 }
 

@@ -365,7 +365,10 @@ static int choose_specials(struct gp_tokenizer *t, const struct gp_vocab *vocab,
                        vocab->add_bos == 1 && vocab->bos < 0 ? "bos" : "eos");
     t->bos = vocab->bos;
     t->eos = vocab->eos;
-    t->unk = vocab->unk;
+    /* Files also name an ordinary control token here (SmolLM2: <|endoftext|>), which must not come out
+     * of a text. */
+    t->unk =
+        vocab->unk >= 0 && t->types[vocab->unk] == GP_TOKEN_UNKNOWN ? vocab->unk : GP_TOKEN_NONE;
     t->add_bos = (vocab->add_bos < 0 ? by_default : vocab->add_bos) && t->bos >= 0;
     t->add_eos = vocab->add_eos == 1;
     t->space_prefix = t->spm && vocab->add_space_prefix != 0;
