@@ -72,10 +72,13 @@ $B/growpage.pc: tools/growpage.pc.in VERSION $B/flags
 
 $B/tests/%: $B/tests/%.o $(TEST_AUX:%.c=$B/%.o) $B/libgrowpage.a
 	$(LINK) $^ -lcmocka $(LDLIBS) -o $@
+# What these share with the tests of their room; the library comes last on their command line.
+$B/tools/make_model: $(patsubst %,$B/tests/model/%.o,model_maker model_script model_tokens quantize)
+$B/tests/fuzz/fuzz_gguf: $B/tests/model/gguf_bytes.o
 $B/tests/fuzz/fuzz_%: $B/tests/fuzz/fuzz_%.o $B/tests/fuzz/standalone.o $B/libgrowpage.a
-	$(LINK) $^ $(LDLIBS) -o $@
+	$(LINK) $(filter %.o,$^) $(filter %.a,$^) $(LDLIBS) -o $@
 $B/tools/%: $B/tools/%.o $B/libgrowpage.a
-	$(LINK) $^ $(LDLIBS) -o $@
+	$(LINK) $(filter %.o,$^) $(filter %.a,$^) $(LDLIBS) -o $@
 $B/bench/%: $B/bench/%.o $B/libgrowpage.a
 	$(LINK) $^ $(LDLIBS) -o $@
 
