@@ -110,8 +110,9 @@ void gp_report_cache(const struct gp_engine_info *engine, const struct gp_answer
     gp_history_draw(&answer->pages, gp_has_unicode(), graph);
     fprintf(stderr, "pages   %s  %u held, %u at most, %.1f on average\n", graph, s->pages,
             s->pages_peak, s->pages_mean);
-    fprintf(stderr, "kv      %s held; a full cache: %s in %u pages\n",
-            gp_format_bytes(held_bytes, held), gp_format_bytes(full_bytes, full), pages_full);
+    fprintf(stderr, "kv      %s held; a full cache: %s in %u page%s\n",
+            gp_format_bytes(held_bytes, held), gp_format_bytes(full_bytes, full), pages_full,
+            pages_full == 1 ? "" : "s");
     fprintf(stderr, "events  %u grow, %u compress", s->grow, s->compress);
     const struct {
         const char *name;
