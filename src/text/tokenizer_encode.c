@@ -27,6 +27,11 @@ struct trust {
     const struct gp_tokenizer *tokenizer;
 };
 
+static bool continues_trust(const struct gp_span *span)
+{
+    return span->trusted || span->length == 0;
+}
+
 static void trust_move(struct trust *trust, size_t at)
 {
     trust->at = at;
@@ -35,7 +40,7 @@ static void trust_move(struct trust *trust, size_t at)
         while (trust->next < trust->span_count && !trust->spans[trust->next].trusted)
             trust->begin += trust->spans[trust->next++].length;
         trust->end = trust->begin;
-        while (trust->next < trust->span_count && trust->spans[trust->next].trusted)
+        while (trust->next < trust->span_count && continues_trust(&trust->spans[trust->next]))
             trust->end += trust->spans[trust->next++].length;
     }
 }
