@@ -16,7 +16,7 @@
 #include "engine/engine_rig.h"
 
 static struct rig rig;
-static int32_t prompt[RIG_TOKENS_MAX];
+static int32_t prompt[1024];
 static struct gp_engine *engine;
 
 static int open_rig(void **state)
@@ -26,7 +26,7 @@ static int open_rig(void **state)
     (void)state;
     rig_model(&m);
     rig_open(&rig, &m, NULL);
-    rig_prompt(prompt, RIG_TOKENS_MAX, 1);
+    rig_prompt(prompt, 1024, 1);
     return 0;
 }
 
@@ -149,12 +149,9 @@ static void a_prompt_that_cannot_fit_is_refused_at_once(void **state)
     struct gp_error err;
     struct gp_request r;
     uint64_t id;
-    int32_t longest[1100];
 
     (void)state;
-    rig_prompt(longest, 1100, 3);
     ask(&r, 1024, 1);
-    r.tokens = longest;
     assert_refused(&r, "maximum context length is 1024");
     r.token_count = 1023;
     submit(&r);
@@ -369,16 +366,22 @@ static void logprobs_are_ordered_and_consistent(void **state)
 /* What a prompt's tokens were worth is what the same tokens are worth when they are forced. */
 static void prompt_logprobs_equal_those_of_forced_output(void **state)
 {
+    struct gp_kv_options full;
     struct gp_request r;
     struct rig_output out;
     struct gp_logprob mine[3], theirs[3];
 
     (void)state;
+    /* Prompts are never compacted, output is: only a full cache may be compared. */
+    gp_kv_options_init(&full);
+    full.policy = GP_POLICY_FULL;
     ask(&r, 100, 1);
+    r.kv = &full;
     r.prompt_logprobs = 3;
     uint64_t scored = submit(&r);
 
     ask(&r, 40, 60);
+    r.kv = &full;
     r.logprobs = 3;
     r.forced = prompt + 40;
     r.forced_count = 60;
@@ -408,7 +411,7 @@ static void a_cancel_gives_pages_back_in_every_state(void **state)
         enum gp_finish finish;
 
         for (uint32_t i = 0; i < 20; i++) { /* 16 run, 4 wait */
-            ask(&r, 30 + i * 10, 30);
+            ask(&r, 30 + i * 10, 100);
             ids[i] = submit(&r);
         }
         for (uint32_t step = 0; step < at; step++)
