@@ -74,7 +74,8 @@ void gp_k_scales_pack(const uint8_t scale[8], const uint8_t min[8], uint8_t pack
     }
 }
 
-/* d, dmin, twelve bytes of 6-bit scales and minima, (Q5_K: 32 bytes of fifth bits,) 128 of codes. */
+/* d, dmin, twelve bytes of 6-bit scales and minima, (Q5_K: 32 bytes of fifth bits,) 128 of
+ * codes. */
 static void block_q45_k(const uint8_t *b, const uint8_t *qh, const uint8_t *qs, float *out)
 {
     const float d = half_at(b);

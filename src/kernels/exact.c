@@ -1,6 +1,6 @@
 /* Arithmetic that is exact, integer or double, and so needs no levels: fixed point, coverage,
- * selection, angles.  Nothing here is worse than linear in what it is given (times a constant number
- * of digits), whatever the values are. */
+ * selection, angles.  Nothing here is worse than linear in what it is given (times a constant
+ * number of digits), whatever the values are. */
 #include "kernels/kernels.h"
 
 #include <math.h>
@@ -50,8 +50,8 @@ static uint64_t coverage_target(uint64_t total, double coverage)
     return want < (double)total ? (uint64_t)want : total;
 }
 
-/* Radix selection, the highest byte first: walk the buckets from the top while they are needed whole,
- * then look inside the one where the target falls. */
+/* Radix selection, the highest byte first: walk the buckets from the top while they are needed
+ * whole, then look inside the one where the target falls. */
 uint32_t gp_coverage_count(const uint32_t *weights, uint32_t n, double coverage, uint32_t *scratch)
 {
     const uint32_t *from = weights;
@@ -86,8 +86,8 @@ uint32_t gp_coverage_count(const uint32_t *weights, uint32_t n, double coverage,
     return count + (uint32_t)((target + value - 1) / value);
 }
 
-/* Put the k largest of n different keys in front, in any order: three-way partition by one byte at a
- * time, from the highest. */
+/* Put the k largest of n different keys in front, in any order: three-way partition by one byte
+ * at a time, from the highest. */
 static void largest_to_front(uint64_t *keys, uint32_t n, uint32_t k)
 {
     for (int shift = 56; shift >= 0 && k > 0 && k < n; shift -= 8) {
@@ -118,8 +118,8 @@ static void largest_to_front(uint64_t *keys, uint32_t n, uint32_t k)
     }
 }
 
-/* Larger score, then higher slot.  Floats in the order of their bits, negatives turned round; adding
- * +0 makes the two zeros one. */
+/* Larger score, then higher slot.  Floats in the order of their bits, negatives turned round;
+ * adding +0 makes the two zeros one. */
 static uint64_t selection_key(float score, uint32_t slot)
 {
     const float plain = score + 0.0f;

@@ -1,4 +1,5 @@
-/* What the files of this room share: the packed layout and the exponential.  For this room alone. */
+/* What the files of this room share: the packed layout and the exponential.  For this room
+ * alone. */
 #ifndef GP_KERNELS_INTERNAL_H
 #define GP_KERNELS_INTERNAL_H
 
@@ -10,17 +11,17 @@
 
 /* THE PACKED LAYOUT
  *
- * Sixteen rows make a group; groups follow each other, each gp_layout_group_bytes() long (a multiple
- * of 64).  Inside a group a lane is a row, so that no product needs a horizontal sum, a 512-bit
- * register holds all sixteen and a 256-bit one holds eight.
+ * Sixteen rows make a group; groups follow each other, each gp_layout_group_bytes() long (a
+ * multiple of 64).  Inside a group a lane is a row, so that no product needs a horizontal sum, a
+ * 512-bit register holds all sixteen and a 256-bit one holds eight.
  *
  * Float types: for every column, the sixteen elements of that column.
  *
  * Block types: first the codes of all blocks, then the scales of all blocks, so that codes stay
  * 64-byte aligned.  Of a block, each row has `code_bytes` bytes of codes, interleaved in units of
- * four (unit u of row r at (u * 16 + r) * 4): one 64-byte line holds four neighbouring columns of all
- * rows (eight where two codes share a byte), and a dword broadcast of four activation codes meets
- * it.  And each row has `scale_bytes` bytes of scales, interleaved in units of two.
+ * four (unit u of row r at (u * 16 + r) * 4): one 64-byte line holds four neighbouring columns of
+ * all rows (eight where two codes share a byte), and a dword broadcast of four activation codes
+ * meets it.  And each row has `scale_bytes` bytes of scales, interleaved in units of two.
  *
  *   codes, by row: the file's bytes in the file's order:
  *     Q8_0          32 codes
@@ -34,7 +35,8 @@
  *     Q4_K, Q5_K    8 sub-scales, then 8 sub-minima, widened from 6 bits to 8
  *     Q6_K          16 signed sub-scales
  *
- * Everything but those widened sub-scales takes the bytes it takes in the file (Q4_K 1.03 times). */
+ * Everything but those widened sub-scales takes the bytes it takes in the file (Q4_K 1.03
+ * times). */
 struct gp_layout {
     uint32_t code_bytes;  /* of a block of a row; multiple of 4; 0 for float types */
     uint32_t scale_bytes; /* of a block of a row; multiple of 2; element size for float types */
@@ -59,8 +61,8 @@ void gp_k_scales_pack(const uint8_t scale[8], const uint8_t min[8], uint8_t pack
 /* The values that IQ4_NL's codes stand for. */
 extern const int8_t gp_iq4nl_values[16];
 
-/* Where key element i and value element j of a slot lie in a block of the cache, in elements from its
- * start: keys in tiles [tile][k_dim][16], values [slot][v_dim] behind them. */
+/* Where key element i and value element j of a slot lie in a block of the cache, in elements from
+ * its start: keys in tiles [tile][k_dim][16], values [slot][v_dim] behind them. */
 static inline size_t gp_kv_key_index(const struct gp_kv_view *kv, uint32_t slot_in_page, uint32_t i)
 {
     return ((size_t)(slot_in_page / GP_TILE_TOKENS) * kv->k_dim + i) * GP_TILE_TOKENS +
@@ -97,8 +99,8 @@ static inline size_t gp_kv_elem_bytes(enum gp_kv_type type)
 #define GP_EXP_C3       0x1.123a6cp-7f
 #define GP_EXP_C4       0x1.6a2352p-10f
 
-/* Adding it rounds a float below 2^22 to a whole number, half to even, and leaves that number in the
- * low bits. */
+/* Adding it rounds a float below 2^22 to a whole number, half to even, and leaves that number in
+ * the low bits. */
 #define GP_ROUND_MAGIC 0x1.8p23f
 
 /* Score rows that an attention call works on together, and the queries whose state it keeps. */

@@ -7,8 +7,8 @@
  *
  * THE NUMERICS CONTRACT (docs/ARCHITECTURE.md, "numbers"; spec.md section 10)
  *
- *  1. The order in which an output element is reduced depends on its length alone: never on how many
- *     rows share the call, on how the caller splits the work, or on where bytes lie.
+ *  1. The order in which an output element is reduced depends on its length alone: never on how
+ *     many rows share the call, on how the caller splits the work, or on where bytes lie.
  *  2. All float arithmetic is float32, round to nearest, with fmaf exactly where ref says so and
  *     nowhere else.  No level flushes denormals.
  *  3. Integer weight formats: activations become int8 codes in blocks of 32 (256 for K-quants) with
@@ -18,7 +18,8 @@
  *     of 16 lanes (lane = index mod 16, then a fixed tree) or a plain sequence, as ref says.  Every
  *     level agrees to the bit.
  *  5. Float weight formats (F32, F16, BF16): the order is fixed within a level; across levels the
- *     results differ within (k + 2) * 2^-24 * sum |w x| (twice: each level's own bound).
+ *     results may differ within (k + 2) * 2^-24 * sum |w x| (twice: each level's own bound).  The CPU
+ *     levels keep ref's order, one chain of fmaf over the columns, and agree to the bit.
  *
  * Kernels allocate nothing and keep no state.  Pointers must not overlap unless said.  "Stride" is
  * always in elements, "bytes" in bytes. */
@@ -33,7 +34,7 @@
 
 struct gp_error;
 
-/* ---- number formats ---------------------------------------------------------------------------- */
+/* ---- number formats -------------------------------------------------------------------------- */
 
 /* The ids are GGUF's. */
 enum gp_type {
@@ -79,7 +80,7 @@ uint16_t gp_f32_to_bf16(float value); /* round to nearest even; NaN stays NaN */
 /* The definition of every format: `n` elements (whole blocks) of file bytes to float. */
 void gp_dequantize(enum gp_type type, const void *blocks, size_t n, float *out);
 
-/* ---- matrices ---------------------------------------------------------------------------------- */
+/* ---- matrices -------------------------------------------------------------------------------- */
 
 /* A weight matrix [n_out, n_in] in the layout that the kernels like: packed once, read-only after.
  * Only this room knows the order inside; it is the same for every level, so that one packing serves
@@ -96,17 +97,19 @@ struct gp_matrix {
 /* 0 when the type is unknown, n_in is no whole number of blocks, or the size overflows. */
 size_t gp_matrix_bytes(uint32_t type, uint32_t n_out, uint32_t n_in);
 
-/* Pack rows [row_begin, row_end) from file order; row_begin a multiple of GP_MATRIX_ROWS, row_end too
- * or n_out.  `rows` points at row 0 of the file's tensor.  Ranges may be packed by several threads. */
+/* Pack rows [row_begin, row_end) from file order; row_begin a multiple of GP_MATRIX_ROWS, row_end
+ * too or n_out.  `rows` points at row 0 of the file's tensor.  Ranges may be packed by several
+ * threads. */
 void gp_matrix_pack(const struct gp_matrix *matrix, void *data, const void *rows,
                     uint32_t row_begin, uint32_t row_end);
 
-/* One row as floats, out [n_in]: an embedding.  Exactly what gp_dequantize gives for the file's row. */
+/* One row as floats, out [n_in]: an embedding.  Exactly what gp_dequantize gives for the file's
+ * row. */
 void gp_matrix_row(const struct gp_matrix *matrix, uint32_t row, float *out);
 
 /* Rows of activations in the form that a product wants (see gp_activation).  The caller owns the
- * memory: x [row_count, k]; q [row_count, k]; scale [row_count, k/32] (Q8) or [row_count, k/256] (Q8_K);
- * sum [row_count, k/32], the sum of the 32 codes. */
+ * memory: x [row_count, k]; q [row_count, k]; scale [row_count, k/32] (Q8) or [row_count, k/256]
+ * (Q8_K); sum [row_count, k/32], the sum of the 32 codes. */
 struct gp_activations {
     enum gp_activation kind;
     uint32_t k;
@@ -118,11 +121,11 @@ struct gp_activations {
     int32_t *sum;
 };
 
-/* ---- the paged cache --------------------------------------------------------------------------- */
+/* ---- the paged cache ------------------------------------------------------------------------- */
 
 /* A page of the pool is one block of gp_kv_block_bytes() for each (layer, KV head), in that order
- * (design.md, "Page").  Inside, keys come first, values after; only this room knows the rest: keys lie
- * in tiles of GP_TILE_TOKENS slots, so that a lane is a slot. */
+ * (design.md, "Page").  Inside, keys come first, values after; only this room knows the rest:
+ * keys lie in tiles of GP_TILE_TOKENS slots, so that a lane is a slot. */
 enum gp_kv_type {
     GP_KV_F32,
     GP_KV_F16,
@@ -155,7 +158,7 @@ struct gp_move {
     uint32_t to;
 };
 
-/* ---- the table --------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 struct gp_kernels {
     const char *level; /* "ref", "avx2", "avx512" */
@@ -179,8 +182,8 @@ struct gp_kernels {
     void (*add)(float *y, const float *x, uint32_t n); /* y += x            */
     void (*silu_mul)(float *y, const float *gate, const float *up, uint32_t n); /* silu(gate)*up  */
 
-    /* Rotate x [n] in place by angles whose cosines and sines are given, [rot/2] each; elements from
-     * rot on stay.  Pair i is (x[2i], x[2i+1]), or (x[i], x[i + rot/2]) when neox. */
+    /* Rotate x [n] in place by angles whose cosines and sines are given, [rot/2] each; elements
+     * from rot on stay.  Pair i is (x[2i], x[2i+1]), or (x[i], x[i + rot/2]) when neox. */
     void (*rope)(float *x, const float *cos, const float *sin, uint32_t rot, bool neox);
 
     /* Query summary (spec.md section 2): s[i] = beta * s[i] + (1 - beta) * q[i]. */
@@ -194,9 +197,9 @@ struct gp_kernels {
      *   row r sees slots [0, visible[r]); visible[r] >= 1
      *   out [row_count][g][v_dim], rows out_stride apart, heads v_dim apart
      *   scratch: gp_attention_scratch_bytes(g, v_dim) bytes of the calling worker's own
-     * score = (sequential fmaf sum over k_dim) * scale; splits of GP_ATTENTION_SPLIT slots from slot
-     * 0; inside a split: maximum, exp, 16-lane sum, values added in slot order; splits merged in
-     * order.  One definition for prefill and decode. */
+     * score = (sequential fmaf sum over k_dim) * scale; splits of GP_ATTENTION_SPLIT slots from
+     * slot 0; inside a split: maximum, exp, 16-lane sum, values added in slot order; splits
+     * merged in order.  One definition for prefill and decode. */
     void (*attention)(const struct gp_kv_view *kv, const float *q, size_t q_stride, uint32_t g,
                       uint32_t row_count, const uint32_t *visible, float scale, float *out,
                       size_t out_stride, void *scratch);
@@ -212,8 +215,8 @@ struct gp_kernels {
     /* y[i] = max(y[i], x[i]) */
     void (*max_into)(float *y, const float *x, uint32_t n);
 
-    /* Move keys and values inside one view: all reads of a move happen before its write, moves in the
-     * order given, so `shift` gives ascending `from`. */
+    /* Move keys and values inside one view: all reads of a move happen before its write, moves in
+     * the order given, so `shift` gives ascending `from`. */
     void (*kv_move)(const struct gp_kv_view *kv, const struct gp_move *moves, uint32_t count);
 };
 
@@ -229,11 +232,12 @@ void gp_rope_angles(uint32_t pos, const double *inv_freq, uint32_t count, double
 /* Weights as fixed point: round(a * 2^30), half to even (a in [0, 1]). */
 void gp_fixed_point(const float *a, uint32_t n, uint32_t *out);
 
-/* Mean over g query heads of fixed-point weights, as integers: out[i] = (sum over the group + g/2) / g. */
+/* Mean over g query heads of fixed-point weights, as integers: out[i] = (sum over the group +
+ * g/2) / g. */
 void gp_fixed_mean(const uint32_t *const *heads, uint32_t g, uint32_t n, uint32_t *out);
 
-/* The fewest largest weights whose sum reaches coverage * total (spec.md section 3): from 0 (total 0)
- * to n.  Exact: uint64 sums, ties cannot matter.  scratch [n] is clobbered. */
+/* The fewest largest weights whose sum reaches coverage * total (spec.md section 3): from 0
+ * (total 0) to n.  Exact: uint64 sums, ties cannot matter.  scratch [n] is clobbered. */
 uint32_t gp_coverage_count(const uint32_t *weights, uint32_t n, double coverage, uint32_t *scratch);
 
 /* Retention (spec.md section 4, steps 1 and 2) for one (layer, KV head).
@@ -244,7 +248,7 @@ uint32_t gp_coverage_count(const uint32_t *weights, uint32_t n, double coverage,
 void gp_select(const float *score, uint32_t slot_count, uint32_t page_tokens, uint32_t local,
                uint32_t keep, uint32_t *kept, uint64_t *scratch);
 
-/* ---- levels ------------------------------------------------------------------------------------ */
+/* ---- levels ---------------------------------------------------------------------------------- */
 
 enum gp_level {
     GP_LEVEL_REF,
@@ -256,11 +260,11 @@ enum gp_level {
 /* "ref", "avx2", "avx512" */
 const char *gp_level_name(enum gp_level level);
 
-/* The best level that both CPUID and the operating system (XCR0) allow. */
+/* The best level that this build has and that both CPUID and the operating system (XCR0) allow. */
 enum gp_level gp_level_detect(void);
 
-/* The level that GP_CPU asks for (NULL or "": the detected one).  A name that is unknown or a level that this
- * machine lacks is refused. */
+/* The level that GP_CPU asks for (NULL or "": the detected one).  A name that is unknown or a
+ * level that this machine lacks is refused. */
 int gp_level_choose(const char *name, enum gp_level *out, struct gp_error *err);
 
 /* The table of a level that this machine has. */

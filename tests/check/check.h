@@ -1,5 +1,6 @@
-/* The kernel checker: every entry of every level that this machine has, against the definition, bit by
- * bit, on buffers that end at an unreadable page.  Files are by subject; test_check.c runs them. */
+/* The kernel checker: every entry of every level that this machine has, against the definition,
+ * bit by bit, on buffers that end at an unreadable page.  Files are by subject; test_check.c runs
+ * them. */
 #ifndef GP_TESTS_CHECK_H
 #define GP_TESTS_CHECK_H
 
@@ -32,8 +33,8 @@ void check_levels(void (*fn)(struct check *c));
 /* GP_SEED, or a fixed one. */
 uint64_t check_seed(void);
 
-/* A block whose last byte is followed by an unreadable page, filled with 0xa5, and what lies in front
- * of it on its first page is watched: check_free() fails the test when that was written. */
+/* A block whose last byte is followed by an unreadable page, filled with 0xa5, and what lies in
+ * front of it on its first page is watched: check_free() fails the test when that was written. */
 void *check_guarded(size_t bytes);
 void check_free(void *block);
 

@@ -197,8 +197,8 @@ void check_matmul_hostile_equals_definition(void **state)
     check_levels(matmul_hostile_all);
 }
 
-/* The same rows, one at a time, and the outputs in pieces: nothing may change (contract 1).  For the
- * definition too. */
+/* The same rows, one at a time, and the outputs in pieces: nothing may change (contract 1).  For
+ * the definition too. */
 static void splits_of(const struct gp_kernels *k, const struct gp_matrix *w,
                       const struct gp_activations *a)
 {

@@ -94,8 +94,8 @@ static float weighted_value(const struct gp_kv_view *kv, const float *weight, ui
     return acc;
 }
 
-/* One query over one head.  Split by split: maximum, exp, sum, values; the first split is taken as it
- * is, every later one is merged with what came before under the larger of the two maxima. */
+/* One query over one head.  Split by split: maximum, exp, sum, values; the first split is taken
+ * as it is, every later one is merged with what came before under the larger of the two maxima. */
 static void attend(const struct gp_kv_view *kv, const float *q, uint32_t visible, float scale,
                    float *out, float *weight)
 {

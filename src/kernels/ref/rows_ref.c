@@ -74,7 +74,8 @@ static void ema(float *s, const float *q, uint32_t n, float beta)
         s[i] = fmaf(beta, s[i], rest * q[i]);
 }
 
-/* The larger of two numbers as the hardware has it: the second when they are equal or no numbers. */
+/* The larger of two numbers as the hardware has it: the second when they are equal or no
+ * numbers. */
 static float larger(float a, float b)
 {
     return a > b ? a : b;

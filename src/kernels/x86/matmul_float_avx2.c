@@ -1,8 +1,9 @@
 /* Products with float matrices: F32, F16, BF16.
  *
- * The definition's order, one chain of fmaf over the columns, with a lane for every row of weights; so
- * the results agree with it to the bit.  A chain waits for itself, so eight of them run side by side:
- * four groups of sixteen weight rows for one row of activations, one group for four. */
+ * The definition's order, one chain of fmaf over the columns, with a lane for every row of
+ * weights; so the results agree with it to the bit.  A chain waits for itself, so eight of them
+ * run side by side: four groups of sixteen weight rows for one row of activations, one group for
+ * four. */
 #include "kernels/x86/simd_avx2.h"
 #include "kernels/x86/x86.h"
 
@@ -18,6 +19,19 @@ GP_INLINE __m256 load_weights(enum gp_type type, const uint8_t *group, size_t in
     }
 }
 
+/* Sixteen results, or the first `count` of them. */
+GP_INLINE void store_cut(float *y, __m256 low, __m256 high, uint32_t count)
+{
+    if (count >= 16) {
+        _mm256_storeu_ps(y, low);
+        _mm256_storeu_ps(y + 8, high);
+        return;
+    }
+    _mm256_maskstore_ps(y, lanes_below(count < 8 ? count : 8), low);
+    if (count > 8)
+        _mm256_maskstore_ps(y + 8, lanes_below(count - 8), high);
+}
+
 /* `groups` times sixteen outputs of `rows` rows; y [rows][stride], cut after out_count outputs. */
 GP_INLINE void tile(enum gp_type type, const struct gp_matrix *w, const float *x, size_t x_stride,
                     uint32_t groups, uint32_t rows, uint32_t out_row, uint32_t out_count, float *y,
@@ -26,7 +40,6 @@ GP_INLINE void tile(enum gp_type type, const struct gp_matrix *w, const float *x
     const size_t group_bytes = gp_layout_group_bytes(type, w->n_in);
     const uint8_t *group = gp_matrix_group(w, out_row);
     __m256 acc[4][4][2];
-    float result[16];
 
     GP_UNROLL
     for (uint32_t j = 0; j < groups; j++) {
@@ -50,14 +63,11 @@ GP_INLINE void tile(enum gp_type type, const struct gp_matrix *w, const float *x
             }
         }
     }
+    GP_UNROLL
     for (uint32_t j = 0; j < groups; j++) {
-        const uint32_t left = out_count - j * 16;
-
-        for (uint32_t r = 0; r < rows; r++) {
-            _mm256_storeu_ps(result, acc[j][r][0]);
-            _mm256_storeu_ps(result + 8, acc[j][r][1]);
-            memcpy(y + r * y_stride + j * 16, result, (left < 16 ? left : 16) * sizeof *result);
-        }
+        GP_UNROLL
+        for (uint32_t r = 0; r < rows; r++)
+            store_cut(y + r * y_stride + j * 16, acc[j][r][0], acc[j][r][1], out_count - j * 16);
     }
 }
 

@@ -1,9 +1,9 @@
 /* Tiles of the K formats: Q4_K, Q5_K, Q6_K, blocks of 256.
  *
  * As in matmul_block_avx2.c a line meets a broadcast dword, and codes stay unsigned.  The sum of a
- * part is multiplied by its sub-scale while pairs of 16 bits are added (VPMADDWD), so sub-scales cost
- * nothing.  Minima, and the 32 that Q6_K takes from every code, are products of pairs of sub-scales
- * with pairs of sums of activation codes: all exact in int32. */
+ * part is multiplied by its sub-scale while pairs of 16 bits are added (VPMADDWD), so sub-scales
+ * cost nothing.  Minima, and the 32 that Q6_K takes from every code, are products of pairs of
+ * sub-scales with pairs of sums of activation codes: all exact in int32. */
 #include "base/assert.h"
 #include "kernels/x86/simd_avx2.h"
 #include "kernels/x86/x86.h"
@@ -59,7 +59,8 @@ GP_INLINE __m256i pair_member(__m256i pairs, uint32_t odd)
     return _mm256_shuffle_epi8(pairs, odd ? _mm256_add_epi8(even, _mm256_set1_epi8(2)) : even);
 }
 
-/* The four pairs of eight sums of 32 codes (each at most 4064), a dword a pair, in lanes 0 1 4 5. */
+/* The four pairs of eight sums of 32 codes (each at most 4064), a dword a pair, in lanes 0 1 4
+ * 5. */
 GP_INLINE __m256i sum_pairs(const int32_t *sum)
 {
     const __m256i s = _mm256_loadu_si256((const __m256i *)sum);
@@ -87,7 +88,7 @@ GP_INLINE void store_tile(float y[GP_TILE_ROWS][GP_MATRIX_ROWS], __m256 acc[GP_T
     }
 }
 
-/* ---- Q4_K and Q5_K ----------------------------------------------------------------------------- */
+/* ---- Q4_K and Q5_K --------------------------------------------------------------------------- */
 
 /* Sub-block j (32 columns): unsigned codes times activation codes, times the sub-scale, onto sum.
  * Eight pairs of 4-bit codes fit 16 bits, four of 5-bit codes. */
@@ -198,10 +199,10 @@ GP_INLINE void tile_q45_k(const struct tile *t, uint32_t rows, bool five,
     store_tile(y, acc, rows);
 }
 
-/* ---- Q6_K -------------------------------------------------------------------------------------- */
+/* ---- Q6_K ------------------------------------------------------------------------------------ */
 
-/* Sixteen columns (part j): unsigned 6-bit codes times activation codes, times the signed sub-scale.
- * Two pairs, at most 2 * 2 * 63 * 127 = 32004, fit 16 bits. */
+/* Sixteen columns (part j): unsigned 6-bit codes times activation codes, times the signed
+ * sub-scale. Two pairs, at most 2 * 2 * 63 * 127 = 32004, fit 16 bits. */
 GP_INLINE void add_part_q6(const uint8_t *codes, uint32_t j, const struct tile *t, size_t at,
                            uint32_t rows, const __m256i sub[2], __m256i sum[GP_TILE_ROWS][2])
 {
@@ -320,7 +321,7 @@ GP_INLINE void tile_rows_q6_k(const struct tile *t, uint32_t rows,
     store_tile(y, acc, rows);
 }
 
-/* ---- the versions of a tile, one for every number of rows -------------------------------------- */
+/* ---- the versions of a tile, one for every number of rows ------------------------------------ */
 
 static void tile_q4_k(const struct gp_matrix *w, uint32_t out_row, const struct gp_activations *a,
                       uint32_t row, uint32_t row_count, float y[GP_TILE_ROWS][GP_MATRIX_ROWS])

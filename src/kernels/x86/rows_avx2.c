@@ -1,5 +1,5 @@
-/* Rows of floats: ref/rows_ref.c in eight lanes.  What is left of a row goes through the definition's
- * own operations, which this file compiles with a real fused multiply-add. */
+/* Rows of floats: ref/rows_ref.c in eight lanes.  What is left of a row goes through the
+ * definition's own operations, which this file compiles with a real fused multiply-add. */
 #include <math.h>
 
 #include "kernels/ref/exp.h"

@@ -6,7 +6,8 @@
 
 #include "kernels/internal.h"
 
-/* Loops over a constant count whose arrays of registers must become registers. */
+/* Loops over a constant count whose arrays of registers must become registers.  One loop over
+ * such an array that is not unrolled puts all of it into memory. */
 #ifdef __clang__
 #define GP_UNROLL _Pragma("clang loop unroll(full)")
 #else

@@ -7,8 +7,8 @@
 /* Rows of activations that meet a group of sixteen weight rows at a time. */
 #define GP_TILE_ROWS 4u
 
-/* The product of the sixteen weight rows from `out_row` on with `row_count` (1 to GP_TILE_ROWS) rows of
- * activations from `row` on; y [row_count][16] is written whole. */
+/* The product of the sixteen weight rows from `out_row` on with `row_count` (1 to GP_TILE_ROWS)
+ * rows of activations from `row` on; y [row_count][16] is written whole. */
 typedef void gp_matmul_tile_fn(const struct gp_matrix *w, uint32_t out_row,
                                const struct gp_activations *a, uint32_t row, uint32_t row_count,
                                float y[GP_TILE_ROWS][GP_MATRIX_ROWS]);
