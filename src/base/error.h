@@ -4,8 +4,11 @@
 
 #include "growpage_status.h"
 
-/* Write the text into err (NULL is fine); too long a text is cut at a character's edge, and control
- * bytes become '?', so that no message can break a terminal or a log line. */
+/* Control characters and bytes that are not UTF-8 become '?', so that no name out of a file can break a
+ * terminal or a log line. */
+void gp_text_clean(char *text);
+
+/* Write the text into err (NULL is fine), cleaned; too long a text is cut at a character's edge. */
 void gp_error_set(struct gp_error *err, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

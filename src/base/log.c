@@ -4,6 +4,8 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
+#include "base/error.h"
+
 static atomic_bool info_on;
 static atomic_bool warnings_off;
 
@@ -13,6 +15,7 @@ static void emit(const char *kind, const char *format, va_list args)
     int at = snprintf(line, sizeof line, "growpage: %s", kind);
 
     vsnprintf(line + at, sizeof line - (size_t)at, format, args);
+    gp_text_clean(line);
     fprintf(stderr, "%s\n", line);
 }
 

@@ -236,9 +236,9 @@ int gp_inspect(const char *path, uint32_t requests, uint32_t tokens, bool json, 
         facts->tokens = tokens;
         rc = gather(facts, err);
     }
-    if (rc)
+    if (rc && gguf) /* gp_gguf_open() names its file itself */
         gp_error_prefix(err, "%s", path);
-    else
+    if (!rc)
         rc = print(facts, json, report, err);
     gp_gguf_close(gguf);
     gp_mem_free(facts);

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,6 +67,34 @@ static void the_nth_allocation_can_be_refused(void **state)
     assert_false(gp_mem_refused());
     gp_mem_free(first);
     gp_mem_free(third);
+}
+
+static void names_from_files_become_plain_utf8(void **state)
+{
+    static const struct {
+        const char *dirty, *clean;
+    } cases[] = {
+        {"caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80", "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80"},
+        {"a\x1b[31m\n\x7f", "a?[31m??"},
+        {"\xa0\xff\xc0\x80\xc1\xbf", "??????"},
+        {"\xc3", "?"},
+        {"\xe2\x82", "??"},
+        {"\xed\xa0\x80", "???"},      /* a surrogate   */
+        {"\xe0\x9f\xbf", "???"},      /* too long      */
+        {"\xf4\x90\x80\x80", "????"}, /* past U+10FFFF */
+        {"\xc2\x9b"
+         "31m",
+         "??31m"}, /* C1            */
+        {"\xc2\xa0", "\xc2\xa0"},
+    };
+    char text[64];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(text, sizeof text, "%s", cases[i].dirty);
+        gp_text_clean(text);
+        assert_string_equal(text, cases[i].clean);
+    }
 }
 
 static void errors_are_one_printable_line(void **state)
@@ -192,6 +221,7 @@ int main(void)
         cmocka_unit_test(realloc_keeps_bytes_and_zeroes_the_rest),
         cmocka_unit_test(the_nth_allocation_can_be_refused),
         cmocka_unit_test(errors_are_one_printable_line),
+        cmocka_unit_test(names_from_files_become_plain_utf8),
         cmocka_unit_test(philox_gives_the_published_vectors),
         cmocka_unit_test(uniform_draws_are_uniform_and_keyed),
         cmocka_unit_test(every_item_runs_exactly_once),
