@@ -477,10 +477,30 @@ static void draw(struct world *w, const struct gp_run *run)
     }
 }
 
+/* Decode rows first, all of them, and both kinds oldest first; but whoever is admitted comes last, and
+ * is older than some that run only where the hook preempted out of turn. */
+static void check_order(struct world *w, const struct gp_plan *plan)
+{
+    uint32_t decoding = 0, planned = 0;
+
+    for (struct gp_seq *seq = gp_sched_first_running(w->sched); seq; seq = seq->next)
+        decoding += seq->computed >= seq->prefill_count && seq->computed + 1 == seq->token_count;
+    for (uint32_t i = 0; i < plan->run_count; i++) {
+        const struct gp_seq *seq = plan->runs[i].seq;
+
+        planned += seq->computed >= seq->prefill_count && seq->computed + 1 == seq->token_count;
+        CHECK(w, planned == (i < decoding ? i + 1 : decoding));
+        if (i > 0 && i != decoding && (w->hook_preempts == 0 || i < decoding))
+            CHECK(w, plan->runs[i - 1].seq->arrival < seq->arrival);
+    }
+    CHECK(w, planned == decoding);
+}
+
 static void check_runs(struct world *w, const struct gp_plan *plan)
 {
     uint32_t rows = 0, prefills = 0;
 
+    check_order(w, plan);
     CHECK(w, plan->run_count <= w->options.max_seqs);
     for (uint32_t i = 0; i < plan->run_count; i++) {
         rows += plan->runs[i].count;
