@@ -1,0 +1,139 @@
+"""What only happens on a terminal: the load line, and a conversation."""
+
+import os
+import pty
+import re
+import select
+import subprocess
+import time
+
+import pytest
+from conftest import PROGRAM, ROOT, SLOW, growpage, refused, start
+
+WORDS = "The quick brown fox jumps over it."
+
+
+class Terminal:
+    """The program on a pseudo terminal; what it shows is read as a person would see it."""
+
+    def __init__(self, *args):
+        self.master, slave = pty.openpty()
+        self.process = subprocess.Popen(
+            [PROGRAM, *args], stdin=slave, stdout=slave, stderr=slave, cwd=ROOT,
+            start_new_session=True, preexec_fn=self._take_terminal,
+            env={**os.environ, "LC_ALL": "C.UTF-8", "TERM": "xterm"})
+        os.close(slave)
+        self.shown = ""
+
+    @staticmethod
+    def _take_terminal():
+        import fcntl
+        import termios
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # so that Ctrl-C reaches it
+
+    def expect(self, pattern, seconds=20):
+        """Wait for the pattern; what came up to its end is taken."""
+        deadline = time.monotonic() + seconds * SLOW
+        while not (found := re.search(pattern, self.shown, re.S)):
+            left = deadline - time.monotonic()
+            assert left > 0, f"no {pattern!r} in {self.shown!r}"
+            if select.select([self.master], [], [], left)[0]:
+                try:
+                    self.shown += os.read(self.master, 65536).decode(errors="replace")
+                except OSError:  # the other end is gone
+                    assert re.search(pattern, self.shown, re.S), f"no {pattern!r} in {self.shown!r}"
+        taken, self.shown = self.shown[:found.end()], self.shown[found.end():]
+        return taken
+
+    def type(self, text):
+        os.write(self.master, text.encode())
+
+    def end(self):
+        try:
+            status = self.process.wait(timeout=20 * SLOW)
+        finally:
+            self.process.kill()
+            os.close(self.master)
+        return status
+
+
+def test_a_load_line_is_shown_and_wiped(smollm):
+    terminal = Terminal("run", "-m", smollm, "-p", "x", "-n", "2")
+    shown = terminal.expect("events")
+    assert "loading" in shown and "\r\033[K" in shown
+    assert terminal.end() == 0
+
+
+def test_a_conversation(speaker):
+    terminal = Terminal("run", "-m", speaker, "--chat")
+    terminal.expect("fits .*> ")
+    terminal.type("Hello there\r")
+    shown = terminal.expect(r"\[stop; [^]]*\].*> ")
+    assert WORDS in shown
+    terminal.type("/kv\r")
+    assert "pool " in terminal.expect("pages in use now.*> ")
+    first = int(re.search(r"\[stop; (\d+) \+", shown)[1])
+    terminal.type("And again\r")
+    second = int(re.search(r"\[stop; (\d+) \+", terminal.expect(r"\[stop; [^]]*\].*> "))[1])
+    assert second > 2 * first - 5  # all turns went through the template again
+    terminal.type("/clear\r")
+    terminal.expect("> ")
+    terminal.type("Hello there\r")
+    assert int(re.search(r"\[stop; (\d+) \+", terminal.expect(r"\[stop; [^]]*\].*> "))[1]) == first
+    terminal.type("/nonsense\r")
+    terminal.expect("/nonsense: unknown.*> ")
+    terminal.type("/help\r")
+    terminal.expect("/clear .*> ")
+    terminal.type("/quit\r")
+    assert terminal.end() == 0
+
+
+def test_lines_are_edited_and_remembered(speaker):
+    terminal = Terminal("run", "-m", speaker, "--chat")
+    terminal.expect("fits .*> ")
+    terminal.type("/helpp\x7f\r")  # backspace
+    terminal.expect("/clear .*> ")
+    terminal.type("\033[A\r")  # the line before
+    terminal.expect("/clear .*> ")
+    terminal.type("\x04")
+    assert terminal.end() == 0
+
+
+def test_an_answer_is_interrupted_and_the_conversation_goes_on(endless):
+    terminal = Terminal("run", "-m", endless, "--chat")
+    terminal.expect("fits .*> ")
+    for _ in range(2):
+        terminal.type("Go\r")
+        terminal.expect("tick, tock; tick, tock; ")
+        terminal.type("\x03")
+        terminal.expect(r"\[cancelled; [^]]*\].*> ")
+    terminal.type("\x03")  # at the prompt it leaves
+    assert terminal.end() == 0
+
+
+def test_a_message_that_does_not_fit_is_taken_back(speaker):
+    terminal = Terminal("run", "-m", speaker, "--chat", "-c", "64")
+    terminal.expect("fits .*> ")
+    terminal.type("word " * 40 + "\r")
+    terminal.expect("growpage: prompt: .*taken back.*> ")
+    terminal.type("Hi\r")
+    terminal.expect(r"\[(stop|length); [^]]*\].*> ")
+    terminal.type("\x04")
+    assert terminal.end() == 0
+
+
+def test_a_conversation_has_no_json(speaker):
+    terminal = Terminal("run", "-m", speaker, "--chat", "--json")
+    terminal.expect("growpage: --json: ")
+    assert terminal.end() == 2
+
+
+def test_without_a_terminal_there_is_no_conversation(speaker):
+    refused(growpage("run", "-m", speaker, "--chat"), 2, "no prompt")
+
+
+def test_detokenize_ends_its_line_on_a_terminal_only(speaker):
+    assert growpage("detokenize", "-m", speaker, "100").stdout.count(b"\n") == 0
+    terminal = Terminal("detokenize", "-m", speaker, "100")
+    terminal.expect("\n")
+    assert terminal.end() == 0
