@@ -42,11 +42,11 @@ static float extreme(const float *x, uint32_t n)
     return best;
 }
 
-/* Codes low..high with low = -(high + 1): the far end of the range, low, goes to the extreme or a bit
- * beyond or before it, whichever errs least. */
+/* Codes low..high with low = -(high + 1): the far end of the range, low, goes to the extreme or half a
+ * step short of it, whichever errs less. */
 static float symmetric_scale(const float *x, uint32_t n, int high, bool half)
 {
-    static const float stretch[] = {0.0f, -0.5f, 0.5f, -1.0f};
+    static const float stretch[] = {0.0f, -0.5f};
     float peak = extreme(x, n), best = 0.0f, best_error = FLT_MAX;
 
     for (uint32_t c = 0; c < sizeof stretch / sizeof *stretch; c++) {

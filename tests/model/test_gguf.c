@@ -263,6 +263,7 @@ static void names_cannot_break_a_terminal(void **state)
 static void long_names_leave_room_for_the_reason(void **state)
 {
     (void)state;
+    /* The tensors' names must not be longer than 63, the keys' than 65,535. */
     size_t lengths[] = {64, 1000, 60000};
 
     for (size_t i = 0; i < 3; i++) {
@@ -279,6 +280,23 @@ static void long_names_leave_room_for_the_reason(void **state)
         assert_refused("tensor nnnn", "at most 63");
         free(name);
     }
+}
+
+/* Longer than a test file: the header alone is written, the rest are zeros. */
+static void keys_have_at_most_65535_bytes(void **state)
+{
+    (void)state;
+    uint8_t *bytes = calloc(1, 200000);
+
+    for (uint64_t length = 65535; length <= 65536; length++) {
+        test_gguf_header(&file, 3, 0, 1);
+        test_gguf_u64(&file, length);
+        memcpy(bytes, file.bytes, file.length);
+        memset(bytes + file.length, 'n', length);
+        assert_bytes_refused(bytes, file.length + length + (length == 65535 ? 4 : 100), GP_ECORRUPT,
+                             "key nnnn", length == 65535 ? "cut off" : "at most 65535");
+    }
+    free(bytes);
 }
 
 static void nested_arrays_are_refused(void **state)
@@ -570,6 +588,7 @@ int main(void)
         cmocka_unit_test(keys_are_checked),
         cmocka_unit_test(names_cannot_break_a_terminal),
         cmocka_unit_test(long_names_leave_room_for_the_reason),
+        cmocka_unit_test(keys_have_at_most_65535_bytes),
         cmocka_unit_test(nested_arrays_are_refused),
         cmocka_unit_test(split_files_are_refused_by_name),
         cmocka_unit_test(alignment_is_honoured),

@@ -1,9 +1,11 @@
 /* What an open GGUF file hands out, what the writer writes, and both when memory runs out. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -151,6 +153,30 @@ static void keys_are_described_in_a_line(void **state)
         gp_gguf_describe_key(g, i, line, sizeof line);
         assert_string_equal(line, lines[i]);
     }
+    gp_gguf_close(g);
+    free(copy);
+}
+
+/* Long text is cut between characters. */
+static void long_values_are_described_in_part(void **state)
+{
+    (void)state;
+    char text[301] = "x", line[300];
+    void *copy;
+
+    for (int i = 0; i < 149; i++)
+        memcpy(text + 1 + 2 * i, "\xc3\xa9", 3);
+    test_gguf_header(&file, 3, 0, 1);
+    test_gguf_key(&file, "k", GP_GGUF_STRING);
+    test_gguf_str(&file, text);
+    struct gp_gguf *g = test_gguf_open(&file, &copy);
+
+    gp_gguf_describe_key(g, 0, line, sizeof line);
+    assert_int_equal(strlen(line), strlen("k str ") + 99 + strlen("..."));
+    assert_memory_equal(line + 6, text, 99);
+    assert_string_equal(line + 6 + 99, "...");
+    gp_gguf_describe_key(g, 0, line, 4);
+    assert_string_equal(line, "k s");
     gp_gguf_close(g);
     free(copy);
 }
@@ -421,8 +447,23 @@ static void a_failed_write_leaves_the_old_file(void **state)
     assert_non_null(strstr(err.message, path));
     test_file_path(inside, sizeof inside, path, "no/such/file");
     assert_int_equal(gp_gguf_writer_write(w, inside, &err), GP_EIO);
-    gp_gguf_writer_close(w);
     rmdir(path);
+
+    /* A full disk, as far as a test can have one. */
+    struct rlimit limit, old;
+
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    limit = (struct rlimit){.rlim_cur = 1000, .rlim_max = old.rlim_max};
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    int rc = gp_gguf_writer_write(w, path, &err);
+
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    signal(SIGXFSZ, SIG_DFL);
+    assert_int_equal(rc, GP_EIO);
+    assert_non_null(strstr(err.message, "File too large"));
+    assert_int_equal(access(path, F_OK), -1);
+    gp_gguf_writer_close(w);
     assert_int_equal(rmdir(folder), 0);
 }
 
@@ -465,6 +506,7 @@ static void writing_survives_every_refused_allocation(void **state)
 {
     (void)state;
     uint64_t live = gp_mem_live(), n = 0, next;
+    static char text[9000];
     char folder[200], path[256];
     struct gp_error err = {""};
 
@@ -476,6 +518,11 @@ static void writing_survives_every_refused_allocation(void **state)
         struct gp_gguf_writer *w = test_gguf_varied_writer();
 
         if (w) {
+            /* Long values, so that the header grows several times. */
+            gp_gguf_add_str(w, "long", text, 5000);
+            gp_gguf_add_array(w, "longer", GP_GGUF_U8, text, 9000);
+            gp_gguf_add_strings(w, "longest", (const struct gp_str[]){{text, 9000}, {text, 9000}},
+                                2);
             gp_gguf_add_tensor_rows(w, "rows", GP_TYPE_F32, 2, (uint64_t[]){1000, 2}, number_rows,
                                     &next);
             int rc = gp_gguf_writer_write(w, path, &err);
@@ -539,6 +586,7 @@ int main(void)
         cmocka_unit_test(integers_of_any_width_are_read_or_refused),
         cmocka_unit_test(wrong_types_and_absent_keys_are_named),
         cmocka_unit_test(keys_are_described_in_a_line),
+        cmocka_unit_test(long_values_are_described_in_part),
         cmocka_unit_test(thousands_of_names_are_found),
         cmocka_unit_test(what_is_no_file_is_refused),
         cmocka_unit_test(what_is_written_is_read_again),
