@@ -51,6 +51,9 @@ TEST_AUX  := $(filter-out $(TEST_SRC) $(wildcard tests/fuzz/*.c),$(wildcard test
 TESTS     := $(TEST_SRC:%.c=$B/%)
 FUZZERS   := $(patsubst %.c,$B/%,$(wildcard tests/fuzz/fuzz_*.c))
 
+# One short line a command; V=1 shows them whole.
+say = $(if $(V),,@printf '  %-5s %s\n' $1 $2;)
+
 .DEFAULT_GOAL := all
 all: $B/growpage $B/libgrowpage.a $B/libgrowpage.so $B/growpage.pc links
 links: $B/growpage $B/libgrowpage.a $B/libgrowpage.so $B/growpage.pc
@@ -58,35 +61,41 @@ links: $B/growpage $B/libgrowpage.a $B/libgrowpage.so $B/growpage.pc
 
 $B/%.o: %.c $B/flags
 	@mkdir -p $(@D)
-	$(CC) $(COMMON) $(CFLAGS_$(CONFIG)) $(call isa,$<) $(CFLAGS) -MMD -MP -c $< -o $@
+	$(call say,CC,$<)$(CC) $(COMMON) $(CFLAGS_$(CONFIG)) $(call isa,$<) $(CFLAGS) -MMD -MP -c $< -o $@
 
 $B/libgrowpage.a: $(LIB_OBJ)
 	@rm -f $@
-	ar rcs $@ $^
+	$(call say,AR,$@)ar rcs $@ $^
 $B/libgrowpage.so: $(LIB_OBJ)
-	$(CC) $(CFLAGS_$(CONFIG)) $(LDFLAGS) -shared -Wl,-soname,libgrowpage.so.0 $^ $(LDLIBS) -o $@
+	$(call say,LD,$@)$(CC) $(CFLAGS_$(CONFIG)) $(WRAP_$(CONFIG)) $(LDFLAGS) -shared -Wl,-soname,libgrowpage.so.0 $^ $(LDLIBS) -o $@
 $B/growpage: $(CLI_OBJ) $B/libgrowpage.a
-	$(LINK) $^ $(LDLIBS) $(shell pkg-config --libs libedit) -o $@
-$B/growpage.pc: tools/growpage.pc.in VERSION $B/flags
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' $< > $@
+	$(call say,LD,$@)$(LINK) $^ $(LDLIBS) $(shell pkg-config --libs libedit) -o $@
+$B/growpage.pc: tools/growpage.pc.in VERSION FORCE
+	@mkdir -p $(@D)
+	@sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' $< > $@
 
 $B/tests/%: $B/tests/%.o $(TEST_AUX:%.c=$B/%.o) $B/libgrowpage.a
-	$(LINK) $^ -lcmocka $(LDLIBS) -o $@
+	$(call say,LD,$@)$(LINK) $^ -lcmocka $(LDLIBS) -o $@
 # What these share with the tests of their room; the library comes last on their command line.
 $B/tools/make_model: $(patsubst %,$B/tests/model/%.o,model_maker model_script model_tokens quantize)
 $B/tests/fuzz/fuzz_gguf: $B/tests/model/gguf_bytes.o
+$B/tests/fuzz/fuzz_tokenizer: $B/tests/text/small_vocab.o
 $B/tests/fuzz/fuzz_%: $B/tests/fuzz/fuzz_%.o $B/tests/fuzz/standalone.o $B/libgrowpage.a
-	$(LINK) $(filter %.o,$^) $(filter %.a,$^) $(LDLIBS) -o $@
+	$(call say,LD,$@)$(LINK) $(filter %.o,$^) $(filter %.a,$^) $(LDLIBS) -o $@
 $B/tools/%: $B/tools/%.o $B/libgrowpage.a
-	$(LINK) $(filter %.o,$^) $(filter %.a,$^) $(LDLIBS) -o $@
+	$(call say,LD,$@)$(LINK) $(filter %.o,$^) $(filter %.a,$^) $(LDLIBS) -o $@
 $B/bench/%: $B/bench/%.o $B/libgrowpage.a
-	$(LINK) $^ $(LDLIBS) -o $@
+	$(call say,LD,$@)$(LINK) $^ $(LDLIBS) -o $@
+
+# The command line's tests see its parts; only main.c stays out.
+$B/tests/cli/%: $B/tests/cli/%.o $(filter-out %/main.o,$(CLI_OBJ)) $B/libgrowpage.a
+	$(call say,LD,$@)$(LINK) $^ -lcmocka $(LDLIBS) $(shell pkg-config --libs libedit) -o $@
 
 # Objects depend on the flags they were built with.
 $B/flags: FORCE
 	@mkdir -p $B
-	@echo '$(CC) $(COMMON) $(CFLAGS_$(CONFIG)) $(CFLAGS) $(LDFLAGS) $(PREFIX)' | cmp -s - $@ || \
-	 echo '$(CC) $(COMMON) $(CFLAGS_$(CONFIG)) $(CFLAGS) $(LDFLAGS) $(PREFIX)' > $@
+	@echo '$(CC) $(COMMON) $(CFLAGS_$(CONFIG)) $(CFLAGS) $(LDFLAGS)' | cmp -s - $@ || \
+	 echo '$(CC) $(COMMON) $(CFLAGS_$(CONFIG)) $(CFLAGS) $(LDFLAGS)' > $@
 
 # ---- what people type. demo and test each do their own set-up, so the real work is a second make: the
 # first may run on a machine that has no compiler yet.
@@ -110,7 +119,7 @@ test-long:
 	@$(MAKE) --no-print-directory all model venv tests-built
 	@tools/test-long $B
 
-tests-built: $(TESTS) $B/tools/make_model
+tests-built: $(TESTS) $B/tools/make_model $B/tools/dump_boundaries
 run-tests: all model venv tests-built
 	@GP_BUILD=$B tests/run --py $(PY) $(wildcard tests/*/test_*.py) -- $(TESTS)
 # The C tests alone, in any CONFIG; ROOMS="base engine" runs those of some rooms.

@@ -213,8 +213,6 @@ struct gp_signal gp_boundary_measure(void *ctx, struct gp_seq *seq)
 
     engine->owners[seq->index].choice->demand_ns += spent;
     engine->stats.demand_ns += spent;
-    if (engine->hooks.measured)
-        engine->hooks.measured(engine->hooks.ctx, engine, seq, &signal);
     return signal;
 }
 

@@ -34,20 +34,22 @@ struct gp_model {
 
 /* One choice of a request.  Arrays lie in the request's slab block. */
 struct choice {
-    struct gp_seq *seq;       /* NULL once the engine is done with it                              */
-    uint32_t index;           /* the choice's number                                               */
-    int32_t *tokens;          /* [prompt_count + max_tokens] prompt, then output                   */
-    float *logprobs;          /* [max_tokens] or NULL                                              */
-    struct gp_logprob *tops;  /* [max_tokens][logprobs] or NULL                                    */
-    struct gp_boundary_event *events; /* [event_max]                                               */
+    struct gp_seq *seq;      /* NULL once the engine is done with it                              */
+    uint32_t index;          /* the choice's number                                               */
+    int32_t *tokens;         /* [prompt_count + max_tokens] prompt, then output                   */
+    float *logprobs;         /* [max_tokens] or NULL                                              */
+    struct gp_logprob *tops; /* [max_tokens][logprobs] or NULL                                    */
+    struct gp_boundary_event
+        *events; /* [event_max]                                               */
     uint32_t event_max;
 
     /* The engine's thread only. */
     uint32_t output_count;
     uint32_t event_count;
     enum gp_finish finish;
-    int32_t force_next;       /* an id, or GP_GO                                                   */
-    uint32_t pages_end, slots_end; /* when it finished                                             */
+    int32_t force_next; /* an id, or GP_GO                                                   */
+    uint32_t pages_end,
+        slots_end; /* when it finished                                             */
     uint64_t admitted_ns, first_token_ns, last_token_ns;
     uint64_t demand_ns, score_ns, select_ns, compact_ns;
 
@@ -60,21 +62,22 @@ struct choice {
 
 struct request {
     bool used;
-    bool submitted;           /* waits in the inbox                                                */
-    bool cancel;              /* asked for; the next step carries it out                           */
-    bool release;             /* forget it as soon as the engine is done with it                   */
+    bool submitted; /* waits in the inbox                                                */
+    bool cancel;    /* asked for; the next step carries it out                           */
+    bool release;   /* forget it as soon as the engine is done with it                   */
     bool news;
-    uint32_t generation;      /* high half of the id; an old id finds nothing                      */
-    uint32_t open_choices;    /* choices that the engine is not done with                          */
-    struct gp_request asked;  /* pointers lead into the block                                      */
+    uint32_t generation;     /* high half of the id; an old id finds nothing                      */
+    uint32_t open_choices;   /* choices that the engine is not done with                          */
+    struct gp_request asked; /* pointers lead into the block                                      */
     struct gp_kv_options kv;
     uint64_t seed;
-    uint32_t max_tokens;      /* clamped                                                           */
+    uint32_t max_tokens; /* clamped                                                           */
     uint64_t submitted_ns;
-    struct choice *choices;   /* [n]                                                               */
-    float *prompt_logprobs;   /* [prompt] or NULL                                                  */
-    struct gp_logprob *prompt_tops; /* [prompt][prompt_logprobs]                                   */
-    uint32_t prompt_scored;   /* prompt tokens whose logprobs exist; the engine's thread           */
+    struct choice *choices; /* [n]                                                               */
+    float *prompt_logprobs; /* [prompt] or NULL                                                  */
+    struct gp_logprob
+        *prompt_tops;       /* [prompt][prompt_logprobs]                                   */
+    uint32_t prompt_scored; /* prompt tokens whose logprobs exist; the engine's thread           */
     uint32_t prompt_scored_seen;
     void *block;
     size_t block_bytes;
@@ -90,38 +93,40 @@ struct owner {
 struct draw {
     struct request *request;
     struct choice *choice;
-    uint32_t token_index;     /* of the row in the sequence                                        */
-    bool last;                /* the next token is drawn from it; otherwise a prompt row           */
-    bool scores_prompt;       /* the prompt token behind it gets its logprob                       */
+    uint32_t token_index; /* of the row in the sequence                                        */
+    bool last;            /* the next token is drawn from it; otherwise a prompt row           */
+    bool scores_prompt;   /* the prompt token behind it gets its logprob                       */
     bool masked;
-    int32_t forced;           /* an id, or -1                                                      */
-    int32_t id;               /* what was drawn                                                    */
+    int32_t forced; /* an id, or -1                                                      */
+    int32_t id;     /* what was drawn                                                    */
 };
 
 /* One worker's memory for a boundary: all of one (layer, KV head) at a time. */
 struct boundary_scratch {
-    float *logits;            /* [slots_max]                                                       */
-    float *score;             /* [slots_max]                                                       */
-    float *head;              /* [slots_max]                                                       */
-    uint32_t *fixed;          /* [group][slots_max]                                                */
-    uint32_t *count;          /* [slots_max] scratch of the coverage count                         */
-    uint32_t *kept;           /* [slots_max]                                                       */
-    uint64_t *order;          /* [slots_max] scratch of the selection                              */
-    struct gp_move *moves;    /* [slots_max]                                                       */
-    float *query;             /* [key_dim]                                                         */
-    uint64_t demand_short, demand_long; /* sums over the items this worker took                    */
+    float *logits;         /* [slots_max]                                                       */
+    float *score;          /* [slots_max]                                                       */
+    float *head;           /* [slots_max]                                                       */
+    uint32_t *fixed;       /* [group][slots_max]                                                */
+    uint32_t *count;       /* [slots_max] scratch of the coverage count                         */
+    uint32_t *kept;        /* [slots_max]                                                       */
+    uint64_t *order;       /* [slots_max] scratch of the selection                              */
+    struct gp_move *moves; /* [slots_max]                                                       */
+    float *query;          /* [key_dim]                                                         */
+    uint64_t demand_short,
+        demand_long; /* sums over the items this worker took                    */
     uint64_t score_ns, select_ns, compact_ns;
 };
 
-/* For tests: look at a boundary's inputs and outcome.  NULL members are not called. */
+/* For tests and measurement: look at a boundary's inputs and outcome.  NULL members are not called. */
 struct gp_engine_hooks {
-    void (*measured)(void *ctx, struct gp_engine *engine, const struct gp_seq *seq,
-                     const struct gp_signal *signal);
-    /* From any worker, once per (layer, KV head), before the moves. */
-    void (*kept)(void *ctx, uint32_t layer, uint32_t head, const uint32_t *kept, uint32_t count);
     /* Before the moves of any head. */
     void (*compacting)(void *ctx, struct gp_engine *engine, const struct gp_seq *seq,
                        const struct gp_retention *retention);
+    /* From any worker, once per (layer, KV head), before its moves. */
+    void (*kept)(void *ctx, uint32_t layer, uint32_t head, const uint32_t *kept, uint32_t count);
+    /* The decision has been taken and carried out, unless seq must give way. */
+    void (*boundary)(void *ctx, const struct gp_seq *seq, struct gp_decision decision,
+                     const struct gp_signal *signal, uint32_t pages_before);
     void *ctx;
 };
 
@@ -139,31 +144,33 @@ struct gp_engine {
     size_t pool_bytes;
     size_t summary_floats, rms_floats;
     uint32_t wave;
-    struct gp_sampler **samplers;   /* [threads]                                                   */
-    struct owner *owners;           /* [owner_count] by seq->index                                 */
-    uint32_t owner_count;           /* sequences that the scheduler can tell apart                 */
+    struct gp_sampler **samplers; /* [threads]                                                   */
+    struct owner *owners;         /* [owner_count] by seq->index                                 */
+    uint32_t owner_count;         /* sequences that the scheduler can tell apart                 */
     uint32_t sequences_max;
-    int32_t *batch_tokens;          /* [max_batch_tokens]                                          */
-    struct gp_segment *segments;    /* [max_seqs]                                                  */
-    struct draw *draws;             /* [wave]                                                      */
-    uint64_t *masks;                /* [wave][mask_words]                                          */
+    int32_t *batch_tokens;       /* [max_batch_tokens]                                          */
+    struct gp_segment *segments; /* [max_seqs]                                                  */
+    struct draw *draws;          /* [wave]                                                      */
+    uint64_t *masks;             /* [wave][mask_words]                                          */
     uint32_t mask_words;
-    struct boundary_scratch *scratch; /* [threads]                                                 */
+    struct boundary_scratch
+        *scratch; /* [threads]                                                 */
     uint32_t slots_max;
-    float *rope_cos, *rope_sin;     /* [rope_dim/2] angles of a boundary's position                */
+    float *rope_cos, *rope_sin; /* [rope_dim/2] angles of a boundary's position                */
     struct gp_engine_stats stats;
-    struct gp_engine_stats retired; /* the counters of sequences that were forgotten               */
+    struct gp_engine_stats
+        retired; /* the counters of sequences that were forgotten               */
     uint64_t work_bytes;
 
     /* Under the lock. */
     pthread_mutex_t lock;
     struct gp_slab slab;
-    struct request *requests;       /* [request_max]                                               */
+    struct request *requests; /* [request_max]                                               */
     uint32_t request_max;
-    uint32_t sequences_out;         /* choices submitted and not done                              */
-    uint32_t *inbox;                /* [request_max] request indices, oldest first                 */
+    uint32_t sequences_out; /* choices submitted and not done                              */
+    uint32_t *inbox;        /* [request_max] request indices, oldest first                 */
     uint32_t inbox_count;
-    bool cancels;                   /* some request has cancel set                                 */
+    bool cancels; /* some request has cancel set                                 */
     bool any_news;
     struct gp_engine_stats stats_seen;
     int news_fd, work_fd;

@@ -15,9 +15,9 @@
 struct gp_slab {
     uint8_t *bytes;
     size_t unit_count;
-    size_t used;      /* units that are out                                        */
-    size_t hint;      /* no free unit lies before this one                         */
-    uint64_t *taken;  /* one bit a unit                                            */
+    size_t used;     /* units that are out                                        */
+    size_t hint;     /* no free unit lies before this one                         */
+    uint64_t *taken; /* one bit a unit                                            */
 };
 
 int gp_slab_open(struct gp_slab *slab, size_t bytes, struct gp_error *err);

@@ -17,6 +17,8 @@ void gp_step_boundary(void *ctx, const struct gp_seq *seq, struct gp_decision de
     struct gp_engine *engine = ctx;
     struct choice *choice = engine->owners[seq->index].choice;
 
+    if (engine->hooks.boundary)
+        engine->hooks.boundary(engine->hooks.ctx, seq, decision, signal, pages_before);
     if (choice->event_count == choice->event_max)
         return;
     struct gp_boundary_event *event = &choice->events[choice->event_count++];
