@@ -42,8 +42,8 @@ static float extreme(const float *x, uint32_t n)
     return best;
 }
 
-/* Codes low..high with low = -(high + 1): the far end of the range, low, goes to the extreme or half a
- * step short of it, whichever errs less. */
+/* Codes low..high with low = -(high + 1): the extreme lies on the far end of the range, low, or half a
+ * step inside it, whichever errs less. */
 static float symmetric_scale(const float *x, uint32_t n, int high, bool half)
 {
     static const float stretch[] = {0.0f, -0.5f};
