@@ -192,7 +192,7 @@ static bool fn_range(struct tpl_run *r, const struct tpl_args *a, struct tpl_val
     __int128 count = span > 0 ? (span - 1) / step + 1 : 0;
     if (count > TPL_RANGE_ITEMS)
         return gp_tpl_fail(r, "range of more than %d items", TPL_RANGE_ITEMS);
-    *range = (struct tpl_range){part[0], part[2], (int64_t)count};
+    *range = (struct tpl_range){part[0], part[1], part[2], (int64_t)count};
     *out = (struct tpl_value){.kind = TPL_RANGE, .range = range};
     return true;
 }

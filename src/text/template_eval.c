@@ -38,6 +38,8 @@ void gp_tpl_scope_enter(struct tpl_run *r, const struct tpl_scope *scope)
 static bool eval_name(struct tpl_run *r, const struct tpl_node *n, struct tpl_value *out)
 {
     *out = *slot_of(r, n->up, n->slot);
+    if (out->kind == TPL_MISSING && n->passing)
+        return gp_tpl_fail(r, "'%s' is used outside the block that gave it", n->name->bytes);
     return out->kind != TPL_MISSING || gp_tpl_undefined(r, NULL, n->name, NULL, out);
 }
 

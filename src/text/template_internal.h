@@ -32,7 +32,7 @@
 #define TPL_BRANCHES     500u                      /* of one if                                   */
 #define TPL_MEMORY       (4u * GP_TEMPLATE_OUTPUT) /* of one render                              */
 #define TPL_ARGS         8u                        /* parameters of a built-in                    */
-#define TPL_RANGE_ITEMS 100000 /* items of range(), as the sandbox has it     */
+#define TPL_RANGE_ITEMS  100000                    /* items of range(), as the sandbox has it     */
 
 /* ---- memory ----------------------------------------------------------------------------------- */
 
@@ -142,6 +142,7 @@ struct tpl_view {
 
 struct tpl_range {
     int64_t start;
+    int64_t stop; /* as it was given */
     int64_t step;
     int64_t count;
 };
@@ -258,6 +259,7 @@ struct tpl_node {
     uint8_t op;
     bool recursive;
     bool store;
+    bool passing; /* a name that only lives while a loop or a with block runs */
     uint16_t height;
     uint32_t line;
     const struct tpl_string *name; /* interned */
@@ -517,6 +519,7 @@ struct tpl_loop {
 
 bool gp_tpl_loop_attribute(struct tpl_run *r, struct tpl_loop *loop, const struct tpl_string *name,
                            struct tpl_value *out);
+bool gp_tpl_loop_print(struct tpl_run *r, struct tpl_buffer *b, struct tpl_loop *loop);
 bool gp_tpl_loop_render(struct tpl_run *r, const struct tpl_node *node,
                         struct tpl_activation *lexical, struct tpl_value iterable, int64_t depth0,
                         struct tpl_value *out);

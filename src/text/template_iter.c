@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 
+#include <stdio.h>
 #include <string.h>
 
 bool gp_tpl_iterable(struct tpl_value v)
@@ -325,6 +326,17 @@ static bool loop_length(struct tpl_run *r, struct tpl_loop *loop)
         return false;
     loop->length = (int64_t)rest.list->count + loop->index0 + 1 + (loop->after.kind != TPL_MISSING);
     return true;
+}
+
+bool gp_tpl_loop_print(struct tpl_run *r, struct tpl_buffer *b, struct tpl_loop *loop)
+{
+    char text[80];
+
+    if (!loop_length(r, loop))
+        return false;
+    int n = snprintf(text, sizeof text, "<LoopContext %lld/%lld>", (long long)loop->index0 + 1,
+                     (long long)loop->length);
+    return gp_tpl_put(r, b, text, (size_t)n, true);
 }
 
 static bool cycle(struct tpl_run *r, const struct tpl_args *args, struct tpl_value *out)

@@ -56,7 +56,7 @@ static bool add_part(struct tpl_run *r, struct tpl_list *list, const struct tpl_
     return gp_tpl_string_part(r, s, begin, end, &part) && gp_tpl_list_add(r, list, part);
 }
 
-/* Runs of whitespace separate; none at the ends. */
+/* Runs of whitespace separate.  Behind the last cut that is allowed, the rest stays as it is. */
 static bool split_space(struct tpl_run *r, const struct tpl_string *s, int64_t max,
                         struct tpl_list *list)
 {
@@ -68,14 +68,9 @@ static bool split_space(struct tpl_run *r, const struct tpl_string *s, int64_t m
             at += bytes;
         if (at >= s->length)
             return true;
-        size_t begin = at, end = s->length;
-        if (max >= 0 && max-- == 0) {
-            /* The rest, without the blanks at its end. */
-            struct tpl_value rest, cut;
-            return gp_tpl_string_part(r, s, begin, end, &rest) &&
-                   gp_tpl_strip(r, rest.string, NULL, false, true, &cut) &&
-                   gp_tpl_list_add(r, list, cut);
-        }
+        size_t begin = at;
+        if (max >= 0 && max-- == 0)
+            return add_part(r, list, s, begin, s->length);
         while (at < s->length &&
                !gp_tpl_char_is_space(gp_tpl_char_at(s->bytes + at, s->length - at, &bytes)))
             at += bytes;

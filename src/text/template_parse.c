@@ -554,6 +554,26 @@ static const struct tpl_string *parse_builtin_name(struct parser *p, const char 
     return t->text;
 }
 
+/* map, select and their kin take the name of a filter or test: one that is written out is checked now. */
+static bool check_name_argument(struct parser *p, const struct tpl_node *n)
+{
+    bool map = gp_tpl_is(n->name, "map");
+    bool plain = map || gp_tpl_is(n->name, "select") || gp_tpl_is(n->name, "reject");
+    bool attribute = gp_tpl_is(n->name, "selectattr") || gp_tpl_is(n->name, "rejectattr");
+    uint32_t at = attribute;
+
+    if ((!plain && !attribute) || n->items.count <= at)
+        return true;
+    const struct tpl_node *argument = n->items.items[at];
+    if (argument->kind != TPL_N_CONST || argument->value.kind != TPL_STRING)
+        return true;
+    const struct tpl_string *name = argument->value.string;
+    if (map ? gp_tpl_find_filter(name) != NULL : gp_tpl_find_test(name) != NULL)
+        return true;
+    return gp_tpl_refuse(p->b, GP_EINVAL, n->line, "unknown %s '%.60s'", map ? "filter" : "test",
+                         name->bytes);
+}
+
 static struct tpl_node *parse_one_filter(struct parser *p, struct tpl_node *of)
 {
     struct tpl_node *n = new_node(p, TPL_N_FILTER, here(p)->line);
@@ -570,7 +590,7 @@ static struct tpl_node *parse_one_filter(struct parser *p, struct tpl_node *of)
     }
     if (at_op(p, '(') && !parse_call_args(p, n))
         return NULL;
-    return finish(p, n);
+    return check_name_argument(p, n) ? finish(p, n) : NULL;
 }
 
 static struct tpl_node *parse_test(struct parser *p, struct tpl_node *of)

@@ -154,12 +154,12 @@ static bool repr_view(struct tpl_run *r, struct tpl_buffer *b, const struct tpl_
 static bool repr_range(struct tpl_run *r, struct tpl_buffer *b, const struct tpl_range *range)
 {
     char text[100];
-    int64_t stop = range->start + range->step * range->count;
+    int n = snprintf(text, sizeof text, "range(%lld, %lld", (long long)range->start,
+                     (long long)range->stop);
 
-    /* The stop that was given is not kept; where it can have been another one, say no. */
-    if (range->step != 1 || range->count == 0)
-        return gp_tpl_fail(r, "a range cannot be printed");
-    snprintf(text, sizeof text, "range(%lld, %lld)", (long long)range->start, (long long)stop);
+    if (range->step != 1)
+        n += snprintf(text + n, sizeof text - (size_t)n, ", %lld", (long long)range->step);
+    snprintf(text + n, sizeof text - (size_t)n, ")");
     return put_text(r, b, text);
 }
 
@@ -199,6 +199,9 @@ bool gp_tpl_repr(struct tpl_run *r, struct tpl_buffer *b, struct tpl_value v)
         break;
     case TPL_RANGE:
         ok = repr_range(r, b, v.range);
+        break;
+    case TPL_LOOP:
+        ok = gp_tpl_loop_print(r, b, v.loop);
         break;
     default:
         ok = gp_tpl_fail(r, "a %s cannot be printed", gp_tpl_type(v));

@@ -41,6 +41,7 @@ struct scope {
     struct scope *parent;
     struct function *function;
     uint32_t level;
+    bool passing; /* a loop's or a with block's: its parameters are gone when it ends */
     struct symbol *symbols;
     uint32_t count;
     uint32_t capacity;
@@ -351,8 +352,8 @@ static bool stores_loop_list(const struct tpl_nodes *list)
 
 /* ---- resolution: names to slots, scope by scope ----------------------------------------------- */
 
-static bool refer(struct scope *s, const struct tpl_string *name, uint32_t *up, uint32_t *slot,
-                  const struct symbol **symbol)
+static const struct scope *refer(struct scope *s, const struct tpl_string *name, uint32_t *up,
+                                 uint32_t *slot, const struct symbol **symbol)
 {
     const struct scope *owner;
     const struct symbol *found = find(s, name, &owner);
@@ -363,7 +364,7 @@ static bool refer(struct scope *s, const struct tpl_string *name, uint32_t *up, 
         ++*up;
     *slot = found->slot;
     *symbol = found;
-    return true;
+    return owner;
 }
 
 /* The scope's loads, for the time when it is entered. */
@@ -437,6 +438,7 @@ static bool resolve_for(struct resolver *v, struct scope *s, struct tpl_node *n)
     struct scope body = inner(s, function), orelse = inner(s, function);
     const struct tpl_string *loop = gp_tpl_intern(v->b, "loop", 4);
 
+    body.passing = true;
     if (!loop)
         return false;
     if (stores_loop(n))
@@ -508,6 +510,7 @@ static bool resolve_block(struct resolver *v, struct scope *s, struct tpl_node *
     bool with = n->kind == TPL_N_WITH;
     struct tpl_node *filter = n->kind == TPL_N_FILTER_BLOCK ? n->a : n->b;
 
+    body.passing = with;
     if (n->kind == TPL_N_SET_BLOCK && !resolve(v, s, n->a))
         return false;
     if (with && !resolve_list(v, s, &n->defaults))
@@ -535,7 +538,8 @@ static bool resolve_name(struct resolver *v, struct scope *s, struct tpl_node *n
 {
     const struct symbol *symbol;
 
-    refer(s, n->name, &n->up, &n->slot, &symbol);
+    const struct scope *owner = refer(s, n->name, &n->up, &n->slot, &symbol);
+    n->passing = owner->passing && symbol->action == TPL_LOAD_PARAMETER;
     if (symbol->action == TPL_LOAD_RESOLVE && !symbol->stored)
         return refuse_global(v, n);
     return true;

@@ -3,6 +3,7 @@
 #include "text/template_internal.h"
 #include "text/template_upper.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <utf8proc.h>
@@ -236,6 +237,11 @@ static bool put_conversion(struct tpl_run *r, struct tpl_buffer *b, char kind, i
         return gp_tpl_repr(r, b, v);
     if (precision < 0 && (kind == 'd' || kind == 'i') && gp_tpl_as_int(v, &x)) {
         n = snprintf(text, sizeof text, "%lld", (long long)x);
+        return gp_tpl_put(r, b, text, (size_t)n, !v.untrusted);
+    }
+    if (precision < 0 && (kind == 'd' || kind == 'i') && v.kind == TPL_FLOAT &&
+        fabs(v.real) < 9007199254740992.0) {
+        n = snprintf(text, sizeof text, "%lld", (long long)v.real);
         return gp_tpl_put(r, b, text, (size_t)n, !v.untrusted);
     }
     if (kind == 'f' && gp_tpl_is_number(v) && precision <= 30) {
