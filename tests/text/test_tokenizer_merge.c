@@ -123,7 +123,7 @@ static void bpe_merges_as_the_model(void **state)
     struct gp_rng rng = {seed};
 
     (void)state;
-    for (unsigned round = 0; round < 200; round++) {
+    for (unsigned round = 0; round < 100; round++) {
         struct gp_tokenizer *t;
 
         test_small_bpe(&small);
@@ -174,7 +174,7 @@ static void spm_merges_as_the_model(void **state)
     struct gp_rng rng = {seed};
 
     (void)state;
-    for (unsigned round = 0; round < 200; round++) {
+    for (unsigned round = 0; round < 100; round++) {
         struct gp_tokenizer *t;
 
         test_small_spm(&small);
