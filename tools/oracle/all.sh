@@ -1,37 +1,93 @@
 #!/bin/sh
 # make oracles: build llama.cpp, then write every expected value under tests/oracle.
 #
-# usage: tools/oracle/all.sh MODEL MAKE_MODEL
+# usage: tools/oracle/all.sh [--out FOLDER] [STEP...]     the steps below, in their order, by default all
 #
-# MODEL is SmolLM2's Q4_1 file, MAKE_MODEL the built tools/make_model.  Running it twice gives the same
-# bytes (tools/oracle/check_repeat.py checks that).  About half an hour on two cores, half of it
-# the build.
+# --out writes into a copy of tests/oracle (tools/oracle/check_repeat.py compares two of them).
+# GP_BUILD names the build whose test programs write the random models (build/gcc-release), MODEL
+# SmolLM2's Q4_1 file, JOBS the compiler's processes.  An hour on two cores, half of it llama.cpp's
+# build, most of the rest perplexities; what build/oracle has already is not made again.
 set -eu
 cd "$(dirname "$0")/../.."
 
-model=$1
-make_model=$2
+out=tests/oracle
+if [ "${1:-}" = --out ]; then
+    out=$2
+    shift 2
+fi
+[ $# -gt 0 ] || set -- build quantize logits tokens templates reference checks perplexity
+
+model=${MODEL:-models/smollm2-135m-instruct-q4_1.gguf}
+tests=${GP_BUILD:-build/gcc-release}/tests
 built=build/oracle
-py=$built/venv/bin/python
-expected=tests/oracle/llama
+py="$built/venv/bin/python -B"
+llama_logits=$built/bin/llama_logits
+llama_tokens=$built/bin/llama_tokens
 
-say() { echo "oracles: $*"; }
+step_build() {
+    tools/oracle/build.sh "${JOBS:-2}"
+}
 
-say "llama.cpp"
-tools/oracle/build.sh "${JOBS:-2}"
-say "requantised models"
-tools/oracle/quantize.sh "$model" $built/llama/bin $built/quant
+step_quantize() {
+    tools/oracle/quantize.sh "$model" $built/llama/bin $built/quant
+}
 
-say "logits"
-mkdir -p $built/kquants
-tools/oracle/kquant_models.sh "$make_model" $built/kquants
-$py tools/oracle/logits.py $built/bin/llama_logits "$model" tests/oracle/prompts \
-    $expected/smollm2-q4_1.logits
-for type in q4_k q5_k q6_k; do
-    $py tools/oracle/logits.py $built/bin/llama_logits $built/kquants/$type.gguf \
-        tests/oracle/prompts $expected/$type.logits --prompts 8
+expect_logits() { # MODEL NAME OPTION...
+    path=$1
+    name=$2
+    shift 2
+    $py tools/oracle/logits.py $llama_logits "$path" tests/oracle/prompts \
+        "$out/llama/$name.logits" "$@"
+}
+
+step_logits() {
+    mkdir -p $built/kquants "$out/llama"
+    "$tests/model/test_oracle_logits" --write-kquants $built/kquants
+    expect_logits "$model" smollm2-q4_1
+    expect_logits $built/quant/smollm2-f32.gguf smollm2-f32
+    for type in q4_k q5_k q6_k; do
+        expect_logits $built/kquants/$type.gguf $type --prompts 4
+    done
+}
+
+reduce() { # VOCABULARY OPTION...
+    name=$1
+    shift
+    $py tools/oracle/reduce_vocab.py $llama_tokens $built/vocab/ggml-vocab-$name.gguf \
+        tests/oracle/vocab/cases.jsonl "$out/vocab/$name.txt" "$@"
+}
+
+step_tokens() {
+    $py tools/oracle/smollm2_tokens.py $llama_tokens "$model" "$out/smollm2-tokens.txt"
+    reduce llama-spm
+    reduce llama-bpe --token '128008=3=<|eom_id|>'
+    reduce qwen2 --nfc --token '151657=4=<tool_call>' --token '151658=4=</tool_call>' \
+        --token '151667=4=<think>' --token '151668=4=</think>'
+}
+
+step_templates() {
+    $py tools/oracle/templates.py "$out/templates"
+}
+
+# float64 logits of tiny models in numpy.
+step_reference() {
+    mkdir -p $built/reference
+    GP_REFERENCE_MODELS=$built/reference "$tests/model/test_forward_reference" >/dev/null
+    $py tools/oracle/forward_reference.py $built/reference "$out/logits"
+}
+
+# The reference of the method, held against faulty dumps and against the exact kernels.
+step_checks() {
+    $py tests/oracle/check_reference.py
+    $py tests/oracle/check_exact.py
+}
+
+step_perplexity() {
+    $py tools/oracle/perplexity.py $built/llama/bin "$model" $built/quant \
+        tests/oracle/text/alice.txt "$out/llama/perplexity.txt"
+}
+
+for step in "$@"; do
+    echo "oracles: $step"
+    "step_$step"
 done
-
-say "perplexity"
-$py tools/oracle/perplexity.py $built/llama/bin "$model" $built/quant tests/oracle/text/alice.txt \
-    $expected/perplexity.txt

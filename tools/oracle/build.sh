@@ -4,8 +4,8 @@
 # usage: tools/oracle/build.sh [JOBS]        needs cmake, ninja, g++, python3-venv
 #
 # Leaves in build/oracle: venv/ (requirements.txt), src/ (the archive), llama/ (cmake's tree),
-# bin/llama_logits, vocab/ and templates/ (the archive's vocabulary files and chat templates).  Every
-# step that is done is skipped, so running it again costs nothing.
+# bin/llama_logits, bin/llama_tokens, vocab/ and templates/ (the archive's vocabulary files and chat
+# templates).  Every step that is done is skipped, so running it again costs nothing.
 #
 # The build is the same on every machine: no -march=native, AVX2 level, no OpenMP; the generators then
 # ask for one thread, an f16 cache and no flash attention.
@@ -60,8 +60,9 @@ cmake -S $src -B $out/llama -G Ninja --log-level=WARNING -DCMAKE_BUILD_TYPE=Rele
     -DLLAMA_BUILD_UI=OFF -DLLAMA_BUILD_MTMD=OFF >/dev/null
 ninja --quiet -C $out/llama -j "$jobs" llama llama-perplexity llama-quantize llama-tokenize llama-bench
 
-if [ tools/oracle/llama_logits.c -nt $out/bin/llama_logits ]; then
-    gcc -std=gnu11 -O2 -Wall -Wextra -I$src/include -I$src/ggml/include tools/oracle/llama_logits.c \
+for program in llama_logits llama_tokens; do
+    [ -e $out/bin/$program ] && [ $out/bin/$program -nt tools/oracle/$program.c ] && continue
+    gcc -std=gnu11 -O2 -Wall -Wextra -I$src/include -I$src/ggml/include tools/oracle/$program.c \
         -L$out/llama/bin -lllama -lggml -lggml-base -Wl,-rpath,"$PWD/$out/llama/bin" \
-        -o $out/bin/llama_logits
-fi
+        -o $out/bin/$program
+done
