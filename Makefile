@@ -80,7 +80,6 @@ $B/tests/%: $B/tests/%.o $(TEST_AUX:%.c=$B/%.o) $B/libgrowpage.a
 $B/tools/make_model: $(patsubst %,$B/tests/model/%.o,model_maker model_script model_tokens quantize)
 $B/tests/fuzz/fuzz_gguf: $B/tests/model/gguf_bytes.o
 $B/tests/fuzz/fuzz_tokenizer: $B/tests/text/small_vocab.o
-$B/tests/fuzz/fuzz_tokenizer: $B/tests/text/small_vocab.o
 $B/tests/fuzz/fuzz_%: $B/tests/fuzz/fuzz_%.o $B/tests/fuzz/standalone.o $B/libgrowpage.a
 	$(call say,LD,$@)$(LINK) $(filter %.o,$^) $(filter %.a,$^) $(LDLIBS) -o $@
 $B/tools/%: $B/tools/%.o $B/libgrowpage.a
