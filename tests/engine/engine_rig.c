@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "base/rng.h"
 
-void rig_model(struct test_model *m)
+void engine_rig_model(struct test_model *m)
 {
     test_model_init(m);
     m->arch = "llama";
@@ -29,7 +29,7 @@ void rig_model(struct test_model *m)
     m->seed = 11;
 }
 
-void rig_open(struct rig *rig, const struct test_model *m, const char *cpu)
+void engine_rig_open(struct rig *rig, const struct test_model *m, const char *cpu)
 {
     struct gp_error err = {""};
     struct gp_model_options options = {.path = rig->path, .threads = 1, .cpu = cpu};
@@ -42,14 +42,14 @@ void rig_open(struct rig *rig, const struct test_model *m, const char *cpu)
         fail_msg("%s", err.message);
 }
 
-void rig_close(struct rig *rig)
+void engine_rig_close(struct rig *rig)
 {
     gp_model_close(rig->model);
     unlink(rig->path);
     rmdir(rig->dir);
 }
 
-void rig_options(struct gp_engine_options *options)
+void engine_rig_options(struct gp_engine_options *options)
 {
     gp_engine_options_init(options);
     options->threads = 1;
@@ -61,7 +61,7 @@ void rig_options(struct gp_engine_options *options)
     options->kv.initial_pages = 2;
 }
 
-void rig_prompt(int32_t *ids, uint32_t count, uint32_t number)
+void engine_rig_prompt(int32_t *ids, uint32_t count, uint32_t number)
 {
     struct gp_rng rng = {number * 7919u + 1};
 
@@ -69,7 +69,7 @@ void rig_prompt(int32_t *ids, uint32_t count, uint32_t number)
         ids[i] = (int32_t)(TEST_TOKEN_BYTE + gp_rng_below(&rng, 256));
 }
 
-void rig_read(struct gp_engine *engine, uint64_t id, uint32_t index, struct rig_output *out)
+void engine_rig_read(struct gp_engine *engine, uint64_t id, uint32_t index, struct rig_output *out)
 {
     memset(out, 0, sizeof *out);
     out->count = gp_engine_read(engine, id, index, 0, out->tokens, RIG_TOKENS_MAX, &out->finish);
@@ -78,8 +78,8 @@ void rig_read(struct gp_engine *engine, uint64_t id, uint32_t index, struct rig_
     assert_int_not_equal(out->finish, GP_FINISH_NONE);
 }
 
-void rig_alone(const struct rig *rig, const struct gp_engine_options *options,
-               const struct gp_request *request, struct rig_output *out)
+void engine_rig_alone(const struct rig *rig, const struct gp_engine_options *options,
+                      const struct gp_request *request, struct rig_output *out)
 {
     struct gp_engine *engine;
     struct gp_error err = {""};
@@ -89,13 +89,13 @@ void rig_alone(const struct rig *rig, const struct gp_engine_options *options,
         gp_engine_submit(engine, request, &id, &err))
         fail_msg("%s", err.message);
     gp_engine_run(engine);
-    rig_read(engine, id, 0, out);
+    engine_rig_read(engine, id, 0, out);
     gp_engine_release(engine, id);
     assert_int_equal(gp_pool_free_count(engine->pool), gp_pool_total(engine->pool));
     gp_engine_close(engine);
 }
 
-void rig_assert_same(const struct rig_output *a, const struct rig_output *b)
+void engine_rig_assert_same(const struct rig_output *a, const struct rig_output *b)
 {
     assert_int_equal(a->finish, b->finish);
     for (uint32_t i = 0; i < a->count && i < b->count; i++)
@@ -105,7 +105,7 @@ void rig_assert_same(const struct rig_output *a, const struct rig_output *b)
     assert_int_equal(a->count, b->count);
 }
 
-struct gp_seq *rig_seq(struct gp_engine *engine, uint64_t id, uint32_t index)
+struct gp_seq *engine_rig_seq(struct gp_engine *engine, uint64_t id, uint32_t index)
 {
     for (uint32_t i = 0; i < engine->owner_count; i++) {
         struct owner owner = engine->owners[i];

@@ -13,17 +13,17 @@ struct rig {
 };
 
 /* A model of two layers whose attention has something to choose: llama, Q8_0, heads of 32, g = 3. */
-void rig_model(struct test_model *m);
+void engine_rig_model(struct test_model *m);
 
 /* Write m and open it at a kernels' level (NULL: the best). */
-void rig_open(struct rig *rig, const struct test_model *m, const char *cpu);
-void rig_close(struct rig *rig);
+void engine_rig_open(struct rig *rig, const struct test_model *m, const char *cpu);
+void engine_rig_close(struct rig *rig);
 
 /* Small pages, one thread, room for everything. */
-void rig_options(struct gp_engine_options *options);
+void engine_rig_options(struct gp_engine_options *options);
 
 /* A prompt of `count` ids that depends on its number. */
-void rig_prompt(int32_t *ids, uint32_t count, uint32_t number);
+void engine_rig_prompt(int32_t *ids, uint32_t count, uint32_t number);
 
 #define RIG_TOKENS_MAX 512u
 
@@ -36,16 +36,16 @@ struct rig_output {
 };
 
 /* Read choice `index` of a request that has ended. */
-void rig_read(struct gp_engine *engine, uint64_t id, uint32_t index, struct rig_output *out);
+void engine_rig_read(struct gp_engine *engine, uint64_t id, uint32_t index, struct rig_output *out);
 
 /* Submit one request to an engine of its own, run it to its end, and read choice 0. */
-void rig_alone(const struct rig *rig, const struct gp_engine_options *options,
-               const struct gp_request *request, struct rig_output *out);
+void engine_rig_alone(const struct rig *rig, const struct gp_engine_options *options,
+                      const struct gp_request *request, struct rig_output *out);
 
 /* Same ids, same logprob bits, same end. */
-void rig_assert_same(const struct rig_output *a, const struct rig_output *b);
+void engine_rig_assert_same(const struct rig_output *a, const struct rig_output *b);
 
 /* The sequence behind a choice that is still running. */
-struct gp_seq *rig_seq(struct gp_engine *engine, uint64_t id, uint32_t index);
+struct gp_seq *engine_rig_seq(struct gp_engine *engine, uint64_t id, uint32_t index);
 
 #endif

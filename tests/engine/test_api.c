@@ -24,16 +24,16 @@ static int open_rig(void **state)
     struct test_model m;
 
     (void)state;
-    rig_model(&m);
-    rig_open(&rig, &m, NULL);
-    rig_prompt(prompt, 1024, 1);
+    engine_rig_model(&m);
+    engine_rig_open(&rig, &m, NULL);
+    engine_rig_prompt(prompt, 1024, 1);
     return 0;
 }
 
 static int close_rig(void **state)
 {
     (void)state;
-    rig_close(&rig);
+    engine_rig_close(&rig);
     return 0;
 }
 
@@ -42,7 +42,7 @@ static int open_engine(void **state)
     struct gp_engine_options options;
 
     (void)state;
-    rig_options(&options);
+    engine_rig_options(&options);
     assert_int_equal(gp_engine_open(&engine, rig.model, &options, NULL), GP_OK);
     return 0;
 }
@@ -155,7 +155,7 @@ static void a_prompt_that_cannot_fit_is_refused_at_once(void **state)
     assert_refused(&r, "maximum context length is 1024");
     r.token_count = 1023;
     submit(&r);
-    rig_options(&options);
+    engine_rig_options(&options);
     options.kv_pages = 4;
     assert_int_equal(gp_engine_open(&small, rig.model, &options, NULL), GP_OK);
     r.token_count = 64;
@@ -177,7 +177,7 @@ static void output_ends_where_it_should(void **state)
     uint64_t id = submit(&r);
 
     gp_engine_run(engine);
-    rig_read(engine, id, 0, &out);
+    engine_rig_read(engine, id, 0, &out);
     assert_int_equal(out.count, 7);
     assert_int_equal(out.finish, GP_FINISH_LENGTH);
     assert_int_equal(out.stats.prompt_tokens, 10);
@@ -188,7 +188,7 @@ static void output_ends_where_it_should(void **state)
     r.stop_id_count = 1;
     id = submit(&r);
     gp_engine_run(engine);
-    rig_read(engine, id, 0, &out);
+    engine_rig_read(engine, id, 0, &out);
     assert_int_equal(out.finish, GP_FINISH_STOP);
     assert_true(out.count <= 3);
     assert_int_equal(out.tokens[out.count - 1].id, third);
@@ -196,7 +196,7 @@ static void output_ends_where_it_should(void **state)
     r.min_tokens = 6;
     id = submit(&r);
     gp_engine_run(engine);
-    rig_read(engine, id, 0, &out);
+    engine_rig_read(engine, id, 0, &out);
     assert_true(out.count >= 6);
     for (uint32_t i = 0; i < 6; i++)
         assert_int_not_equal(out.tokens[i].id, third);
@@ -204,7 +204,7 @@ static void output_ends_where_it_should(void **state)
     ask(&r, 1000, 0);
     id = submit(&r);
     gp_engine_run(engine);
-    rig_read(engine, id, 0, &out);
+    engine_rig_read(engine, id, 0, &out);
     assert_int_equal(out.count, 24);
     assert_int_equal(out.finish, GP_FINISH_LENGTH);
 }
@@ -222,21 +222,21 @@ static void n_choices_differ_when_drawn_and_agree_when_greedy(void **state)
 
     gp_engine_run(engine);
     for (uint32_t i = 0; i < 4; i++) {
-        rig_read(engine, first, i, &a);
-        rig_read(engine, second, i, &again);
-        rig_assert_same(&a, &again);
+        engine_rig_read(engine, first, i, &a);
+        engine_rig_read(engine, second, i, &again);
+        engine_rig_assert_same(&a, &again);
         for (uint32_t j = 0; j < i; j++) {
-            rig_read(engine, first, j, &b);
+            engine_rig_read(engine, first, j, &b);
             assert_memory_not_equal(a.tokens, b.tokens, 20 * sizeof *a.tokens);
         }
     }
     r.sampling.temperature = 0;
     first = submit(&r);
     gp_engine_run(engine);
-    rig_read(engine, first, 0, &a);
+    engine_rig_read(engine, first, 0, &a);
     for (uint32_t i = 1; i < 4; i++) {
-        rig_read(engine, first, i, &b);
-        rig_assert_same(&a, &b);
+        engine_rig_read(engine, first, i, &b);
+        engine_rig_assert_same(&a, &b);
     }
 }
 
@@ -275,7 +275,7 @@ static void on_token_sees_forces_and_stops(void **state)
     uint64_t id = submit(&r);
 
     gp_engine_run(engine);
-    rig_read(engine, id, 0, &out);
+    engine_rig_read(engine, id, 0, &out);
     assert_int_equal(out.count, 11);
     assert_int_equal(out.finish, GP_FINISH_STOP);
     for (uint32_t i = 0; i < 11; i++)
@@ -319,14 +319,14 @@ static void a_constraint_rules_what_may_come(void **state)
     uint64_t id = submit(&r);
 
     gp_engine_run(engine);
-    rig_read(engine, id, 0, &out);
+    engine_rig_read(engine, id, 0, &out);
     assert_int_equal(out.count, 30);
     for (uint32_t i = 0; i < 30; i++)
         assert_int_equal(out.tokens[i].id % 2, 0);
     r.constraint = allow_nothing;
     id = submit(&r);
     gp_engine_run(engine);
-    rig_read(engine, id, 0, &out);
+    engine_rig_read(engine, id, 0, &out);
     assert_int_equal(out.count, 0);
     assert_int_equal(out.finish, GP_FINISH_ERROR);
 }
@@ -346,7 +346,7 @@ static void logprobs_are_ordered_and_consistent(void **state)
     uint64_t id = submit(&r);
 
     gp_engine_run(engine);
-    rig_read(engine, id, 0, &out);
+    engine_rig_read(engine, id, 0, &out);
     for (uint32_t i = 0; i < out.count; i++) {
         double sum = 0;
 
@@ -388,7 +388,7 @@ static void prompt_logprobs_equal_those_of_forced_output(void **state)
     uint64_t forced = submit(&r);
 
     gp_engine_run(engine);
-    rig_read(engine, forced, 0, &out);
+    engine_rig_read(engine, forced, 0, &out);
     assert_int_equal(out.count, 60);
     for (uint32_t i = 0; i < 60; i++) {
         float value = gp_engine_prompt_logprob(engine, scored, 40 + i);
@@ -481,7 +481,7 @@ static void a_full_queue_says_so_and_loses_nothing(void **state)
     for (uint32_t i = 0; i < count; i++) {
         struct rig_output out;
 
-        rig_read(engine, ids[i], 0, &out);
+        engine_rig_read(engine, ids[i], 0, &out);
         assert_int_equal(out.count, 5);
         gp_engine_release(engine, ids[i]);
     }
@@ -527,15 +527,15 @@ static void a_lone_request_that_outgrows_the_pool_ends_with_a_reason(void **stat
     struct rig_output out;
 
     (void)state;
-    rig_options(&options);
+    engine_rig_options(&options);
     options.kv_pages = 4;
     gp_policy_parse("full", &options.kv, NULL);
     ask(&r, 30, 200);
-    rig_alone(&rig, &options, &r, &out);
+    engine_rig_alone(&rig, &options, &r, &out);
     assert_int_equal(out.finish, GP_FINISH_CAPACITY);
     assert_int_equal(out.count, 64 - 30 + 1);
     gp_policy_parse("growpage", &options.kv, NULL);
-    rig_alone(&rig, &options, &r, &out);
+    engine_rig_alone(&rig, &options, &r, &out);
     assert_int_equal(out.finish, GP_FINISH_LENGTH);
     assert_int_equal(out.count, 200);
     assert_int_equal(out.stats.pages_peak, 4);
@@ -553,7 +553,7 @@ static void events_add_up_to_the_counters(void **state)
     uint64_t id = submit(&r);
 
     gp_engine_run(engine);
-    rig_read(engine, id, 0, &out);
+    engine_rig_read(engine, id, 0, &out);
     assert_true(out.stats.boundary_count > 5);
     for (uint32_t i = 0; i < out.stats.boundary_count; i++) {
         assert_true(gp_engine_boundary(engine, id, 0, i, &event));
@@ -583,7 +583,7 @@ static void opening_survives_every_refused_allocation(void **state)
     bool refused;
 
     (void)state;
-    rig_options(&options);
+    engine_rig_options(&options);
     options.threads = 2;
     do {
         struct gp_engine *e = NULL;
@@ -608,7 +608,7 @@ static void impossible_options_are_named(void **state)
     struct gp_error err;
 
     (void)state;
-    rig_options(&good);
+    engine_rig_options(&good);
 #define REFUSED(change, word)                                                                      \
     do {                                                                                           \
         o = good;                                                                                  \

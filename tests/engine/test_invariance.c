@@ -24,16 +24,16 @@ static int open_rig(void **state)
     struct test_model m;
 
     (void)state;
-    rig_model(&m);
-    rig_open(&rig, &m, NULL);
-    rig_prompt(prompt, RIG_TOKENS_MAX, 1);
+    engine_rig_model(&m);
+    engine_rig_open(&rig, &m, NULL);
+    engine_rig_prompt(prompt, RIG_TOKENS_MAX, 1);
     return 0;
 }
 
 static int close_rig(void **state)
 {
     (void)state;
-    rig_close(&rig);
+    engine_rig_close(&rig);
     return 0;
 }
 
@@ -73,10 +73,10 @@ static void neighbours_do_not_change_a_request(void **state)
         uint64_t ids[16];
         int32_t other[300];
 
-        rig_options(&options);
+        engine_rig_options(&options);
         set_policy(&options, policies[p]);
         ask(&request);
-        rig_alone(&rig, &options, &request, &alone);
+        engine_rig_alone(&rig, &options, &request, &alone);
         assert_int_equal(alone.count, OUTPUT);
         assert_int_equal(gp_engine_open(&engine, rig.model, &options, NULL), GP_OK);
         for (uint32_t i = 0; i < 16; i++) {
@@ -84,7 +84,7 @@ static void neighbours_do_not_change_a_request(void **state)
 
             ask(&r);
             if (i != 7) {
-                rig_prompt(other, 300, 100 + i);
+                engine_rig_prompt(other, 300, 100 + i);
                 r.tokens = other;
                 r.token_count = 3 + 19 * i;
                 r.max_tokens = 20 + 10 * i;
@@ -95,8 +95,8 @@ static void neighbours_do_not_change_a_request(void **state)
                 gp_engine_step(engine);
         }
         gp_engine_run(engine);
-        rig_read(engine, ids[7], 0, &among);
-        rig_assert_same(&alone, &among);
+        engine_rig_read(engine, ids[7], 0, &among);
+        engine_rig_assert_same(&alone, &among);
         assert_int_equal(gp_pool_free_count(engine->pool), gp_pool_total(engine->pool));
         gp_engine_close(engine);
     }
@@ -112,17 +112,17 @@ static void chunks_threads_and_page_ids_do_not_change_a_request(void **state)
         struct gp_request request;
         struct rig_output first, other;
 
-        rig_options(&options);
+        engine_rig_options(&options);
         set_policy(&options, policies[p]);
         ask(&request);
-        rig_alone(&rig, &options, &request, &first);
+        engine_rig_alone(&rig, &options, &request, &first);
         for (uint32_t threads = 1; threads <= 2; threads++)
             for (size_t c = 0; c < sizeof chunks / sizeof *chunks; c++) {
                 options.threads = threads;
                 options.max_batch_tokens = chunks[c];
                 options.kv_pages = 100 + (uint32_t)c;
-                rig_alone(&rig, &options, &request, &other);
-                rig_assert_same(&first, &other);
+                engine_rig_alone(&rig, &options, &request, &other);
+                engine_rig_assert_same(&first, &other);
             }
     }
 }
@@ -138,10 +138,10 @@ static void a_used_pool_does_not_change_a_request(void **state)
     uint64_t id;
 
     (void)state;
-    rig_options(&options);
+    engine_rig_options(&options);
     options.kv_pages = 40;
     ask(&request);
-    rig_alone(&rig, &options, &request, &first);
+    engine_rig_alone(&rig, &options, &request, &first);
     assert_int_equal(gp_engine_open(&engine, rig.model, &options, NULL), GP_OK);
     for (uint32_t round = 0; round < 6; round++) {
         uint64_t others[3];
@@ -159,8 +159,8 @@ static void a_used_pool_does_not_change_a_request(void **state)
             gp_engine_release(engine, others[i]);
         assert_int_equal(gp_engine_submit(engine, &request, &id, NULL), GP_OK);
         gp_engine_run(engine);
-        rig_read(engine, id, 0, &again);
-        rig_assert_same(&first, &again);
+        engine_rig_read(engine, id, 0, &again);
+        engine_rig_assert_same(&first, &again);
         gp_engine_release(engine, id);
     }
     gp_engine_close(engine);
@@ -176,11 +176,11 @@ static void preempted_anywhere_and_resumed_gives_the_same_tokens(void **state)
         struct rig_output undisturbed, resumed;
         uint32_t events = 0;
 
-        rig_options(&options);
+        engine_rig_options(&options);
         set_policy(&options, policies[p]);
         options.kv.fallback = GP_FALLBACK_PREEMPT;
         ask(&request);
-        rig_alone(&rig, &options, &request, &undisturbed);
+        engine_rig_alone(&rig, &options, &request, &undisturbed);
         for (uint32_t at = 1; at < OUTPUT + 3; at += 1 + at / 24) {
             struct gp_engine *engine;
             uint64_t id;
@@ -188,16 +188,16 @@ static void preempted_anywhere_and_resumed_gives_the_same_tokens(void **state)
             assert_int_equal(gp_engine_open(&engine, rig.model, &options, NULL), GP_OK);
             assert_int_equal(gp_engine_submit(engine, &request, &id, NULL), GP_OK);
             for (uint32_t step = 0;; step++) {
-                struct gp_seq *seq = rig_seq(engine, id, 0);
+                struct gp_seq *seq = engine_rig_seq(engine, id, 0);
 
                 if (seq && seq->state == GP_SEQ_RUNNING && (step == at || step == at + 5))
                     gp_sched_preempt(engine->sched, seq);
                 if (!gp_engine_step(engine))
                     break;
             }
-            rig_read(engine, id, 0, &resumed);
+            engine_rig_read(engine, id, 0, &resumed);
             events += resumed.stats.preempt;
-            rig_assert_same(&undisturbed, &resumed);
+            engine_rig_assert_same(&undisturbed, &resumed);
             assert_int_equal(resumed.stats.grow, undisturbed.stats.grow);
             assert_int_equal(resumed.stats.compress, undisturbed.stats.compress);
             assert_int_equal(resumed.stats.shrink, undisturbed.stats.shrink);
@@ -219,7 +219,7 @@ static void preemption_instead_of_fallback_keeps_every_request_its_own(void **st
 
     (void)state;
     for (size_t p = 0; p < sizeof policies / sizeof *policies; p++) {
-        rig_options(&options);
+        engine_rig_options(&options);
         set_policy(&options, policies[p]);
         options.kv.fallback = GP_FALLBACK_PREEMPT;
         options.kv_pages = 55;
@@ -232,9 +232,9 @@ static void preemption_instead_of_fallback_keeps_every_request_its_own(void **st
         }
         gp_engine_run(engine);
         for (uint32_t i = 0; i < 16; i++) {
-            rig_read(engine, ids[i], 0, &among);
-            rig_alone(&rig, &options, &requests[i], &alone);
-            rig_assert_same(&alone, &among);
+            engine_rig_read(engine, ids[i], 0, &among);
+            engine_rig_alone(&rig, &options, &requests[i], &alone);
+            engine_rig_assert_same(&alone, &among);
             preempted += among.stats.preempt;
             gp_engine_release(engine, ids[i]);
         }
@@ -251,16 +251,16 @@ static void a_threshold_that_always_grows_is_full(void **state)
     struct rig_output full, grown;
 
     (void)state;
-    rig_options(&options);
+    engine_rig_options(&options);
     set_policy(&options, "full");
     ask(&request);
-    rig_alone(&rig, &options, &request, &full);
+    engine_rig_alone(&rig, &options, &request, &full);
     set_policy(&options, "growpage");
     options.kv.threshold = -2.0; /* delta is never below -1 */
-    rig_alone(&rig, &options, &request, &grown);
+    engine_rig_alone(&rig, &options, &request, &grown);
     assert_true(grown.stats.grow > 0);
     assert_int_equal(grown.stats.compress, 0);
-    rig_assert_same(&full, &grown);
+    engine_rig_assert_same(&full, &grown);
 }
 
 static void a_budget_that_is_never_reached_is_full(void **state)
@@ -270,17 +270,17 @@ static void a_budget_that_is_never_reached_is_full(void **state)
     struct rig_output full, other;
 
     (void)state;
-    rig_options(&options);
+    engine_rig_options(&options);
     set_policy(&options, "full");
     ask(&request);
-    rig_alone(&rig, &options, &request, &full);
+    engine_rig_alone(&rig, &options, &request, &full);
     set_policy(&options, "fixed:1024");
-    rig_alone(&rig, &options, &request, &other);
-    rig_assert_same(&full, &other);
+    engine_rig_alone(&rig, &options, &request, &other);
+    engine_rig_assert_same(&full, &other);
     set_policy(&options, "growpage");
     options.kv.initial_pages = 12;
-    rig_alone(&rig, &options, &request, &other);
-    rig_assert_same(&full, &other);
+    engine_rig_alone(&rig, &options, &request, &other);
+    engine_rig_assert_same(&full, &other);
 }
 
 static void every_level_of_this_machine_gives_the_same_tokens(void **state)
@@ -291,20 +291,20 @@ static void every_level_of_this_machine_gives_the_same_tokens(void **state)
     struct rig_output base, other;
 
     (void)state;
-    rig_options(&options);
+    engine_rig_options(&options);
     ask(&request);
     for (size_t t = 0; t < sizeof types / sizeof *types; t++)
         for (int level = GP_LEVEL_REF; level <= (int)gp_level_detect(); level++) {
             struct test_model m;
             struct rig at;
 
-            rig_model(&m);
+            engine_rig_model(&m);
             m.type = types[t];
-            rig_open(&at, &m, gp_level_name((enum gp_level)level));
-            rig_alone(&at, &options, &request, level == GP_LEVEL_REF ? &base : &other);
+            engine_rig_open(&at, &m, gp_level_name((enum gp_level)level));
+            engine_rig_alone(&at, &options, &request, level == GP_LEVEL_REF ? &base : &other);
             if (level != GP_LEVEL_REF)
-                rig_assert_same(&base, &other);
-            rig_close(&at);
+                engine_rig_assert_same(&base, &other);
+            engine_rig_close(&at);
         }
 }
 
@@ -315,14 +315,14 @@ static void the_page_size_does_not_change_a_full_cache(void **state)
     struct rig_output base, other;
 
     (void)state;
-    rig_options(&options);
+    engine_rig_options(&options);
     set_policy(&options, "full");
     ask(&request);
-    rig_alone(&rig, &options, &request, &base);
+    engine_rig_alone(&rig, &options, &request, &base);
     for (uint32_t b = 32; b <= 256; b *= 2) {
         options.page_tokens = b;
-        rig_alone(&rig, &options, &request, &other);
-        rig_assert_same(&base, &other);
+        engine_rig_alone(&rig, &options, &request, &other);
+        engine_rig_assert_same(&base, &other);
     }
 }
 
