@@ -346,23 +346,66 @@ static void asking_newest_gives_way_itself(void **state)
     rig_close(&rig);
 }
 
-static void nobody_is_admitted_in_a_step_that_preempted(void **state)
+static void newest_goes_first_and_only_as_many_as_needed(void **state)
 {
-    rig_open(&rig, 6, (struct gp_sched_options){0});
-    struct gp_seq *a = rig_add(&rig, 3, "full"), *b = rig_add(&rig, 10, "full");
-
-    (void)state;
-    rig_step_to(&rig, a, 8); /* a 2 pages, b 3 and a 4th: the pool is full */
-    assert_int_equal(gp_pool_free_count(rig.pool), 0);
+    rig_open(&rig, 5, (struct gp_sched_options){0});
+    struct gp_seq *a = rig_add(&rig, 3, "full"), *b = rig_add(&rig, 5, "full");
     struct gp_seq *c = rig_add(&rig, 1, "full");
 
-    assert_true(rig_plan(&rig)); /* a takes its third page from b, whose others stay free */
+    (void)state;
+    rig_step_to(&rig, b, 8); /* a 2 pages, b 2 and c 1 */
+    assert_int_equal(gp_pool_free_count(rig.pool), 0);
+    assert_int_equal(rig.preempt_count, 0);
+    rig_step_to(&rig, b, 9); /* b's third page is c's */
+    assert_int_equal(c->preempt, 1);
+    assert_int_equal(b->preempt, 0);
+    assert_int_equal(b->fallback, 1);
+    rig_step_to(&rig, a, 9); /* a's third page is one of b's; the other two stay free */
     assert_int_equal(b->preempt, 1);
-    assert_int_equal(gp_pool_free_count(rig.pool), 3);
+    assert_int_equal(c->preempt, 1);
+    assert_int_equal(a->preempt, 0);
+    rig_close(&rig);
+}
+
+/* The watermark makes two give way for one page, and what is left would hold the older of them. */
+static void nobody_is_admitted_in_a_step_that_preempted(void **state)
+{
+    rig_open(&rig, 6, (struct gp_sched_options){.watermark = 3});
+    struct gp_seq *a = rig_add(&rig, 3, "full"), *b = rig_add(&rig, 5, "full");
+    struct gp_seq *c = rig_add(&rig, 5, "full");
+
+    (void)state;
+    rig_step_to(&rig, a, 4); /* 1, 2 and 2 pages, all running */
+    assert_int_equal(c->state, GP_SEQ_RUNNING);
+    assert_true(rig_plan(&rig));
+    assert_int_equal(b->preempt, 1);
+    assert_int_equal(c->preempt, 1);
+    assert_int_equal(a->pages, 2);
+    assert_true(gp_pool_free_count(rig.pool) > b->need);
     assert_int_equal(rig.plan.run_count, 1);
-    assert_int_equal(c->state, GP_SEQ_WAITING);
-    assert_ptr_equal(gp_sched_first_waiting(rig.sched), b); /* in front of who never ran */
+    assert_int_equal(b->state, GP_SEQ_WAITING);
     rig_run(&rig);
+    assert_true(rig_plan(&rig));
+    assert_int_equal(b->state, GP_SEQ_RUNNING);
+    rig_run(&rig);
+    rig_close(&rig);
+}
+
+static void newest_page_goes_back_first(void **state)
+{
+    rig_open(&rig, 3, (struct gp_sched_options){0});
+    struct gp_seq *seq = rig_add(&rig, 11, "full");
+    uint32_t held[3], again[3];
+
+    (void)state;
+    rig_step(&rig);
+    memcpy(held, seq->table, sizeof held);
+    gp_sched_preempt(rig.sched, seq);
+    assert_true(gp_pool_take(rig.pool, 3, again));
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(again[i], held[2 - i]);
+        gp_pool_unref(rig.pool, again[i]);
+    }
     rig_close(&rig);
 }
 
@@ -597,7 +640,9 @@ int main(void)
         cmocka_unit_test(denied_growth_compresses_and_counts_both),
         cmocka_unit_test(newest_gives_way_even_in_its_prompt),
         cmocka_unit_test(asking_newest_gives_way_itself),
+        cmocka_unit_test(newest_goes_first_and_only_as_many_as_needed),
         cmocka_unit_test(nobody_is_admitted_in_a_step_that_preempted),
+        cmocka_unit_test(newest_page_goes_back_first),
         cmocka_unit_test(preempted_wait_in_order_of_arrival),
         cmocka_unit_test(lone_full_request_ends_stuck_and_frees_the_rest),
         cmocka_unit_test(nobody_left_running_lifts_the_ban_on_admissions),
