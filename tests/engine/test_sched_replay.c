@@ -39,7 +39,7 @@ static void replay_repeats_the_log_and_asks_nobody(void **state)
 
     assert_int_equal(rig.compact_count, 2);
     gp_sched_preempt(rig.sched, seq);
-    rig.delta = -1; /* would have compressed at 16 */
+    rig.delta = -1;             /* would have compressed at 16 */
     rig_step_to(&rig, seq, 19); /* and the row that waited */
     assert_int_equal(seq->cached, cached + 1);
     assert_int_equal(seq->pages, 3);
