@@ -21,7 +21,7 @@ def main():
     parser.add_argument("out")
     parser.add_argument("--count", type=int, default=64)
     parser.add_argument("--prompts", type=int, default=None)
-    parser.add_argument("--top", type=int, default=64)
+    parser.add_argument("--top", type=int, default=32)
     args = parser.parse_args()
 
     paths = sorted(args.folder.glob("*.txt"))[: args.prompts]

@@ -5,7 +5,7 @@
 #
 # The source is the Q4_1 file itself, so a finer type loses nothing.  --pure gives every matrix the
 # type, the embedding too, where llama-quantize would mix types.  576 columns are no multiple of 256:
-# K-quants are compared on another model (tools/oracle/kquants.sh).
+# K-quants are compared on random models (tests/model/test_oracle_logits.c).
 set -eu
 cd "$(dirname "$0")/../.."
 
