@@ -18,8 +18,8 @@
  *     of 16 lanes (lane = index mod 16, then a fixed tree) or a plain sequence, as ref says.  Every
  *     level agrees to the bit.
  *  5. Float weight formats (F32, F16, BF16): the order is fixed within a level; across levels the
- *     results may differ within (k + 2) * 2^-24 * sum |w x| (twice: each level's own bound).  The CPU
- *     levels keep ref's order, one chain of fmaf over the columns, and agree to the bit.
+ *     results may differ within (k + 2) * 2^-24 * sum |w x| (twice: each level's own bound).  The
+ *     CPU levels keep ref's order, one chain of fmaf over the columns, and agree to the bit.
  *
  * Kernels allocate nothing and keep no state.  Pointers must not overlap unless said.  "Stride" is
  * always in elements, "bytes" in bytes. */

@@ -1,5 +1,5 @@
-/* The definitions against plain double arithmetic, within bounds that follow from the operations, and
- * the levels that a name may choose. */
+/* The definitions against plain double arithmetic, within bounds that follow from the operations,
+ * and the levels that a name may choose. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -214,8 +214,8 @@ static struct gp_matrix random_matrix(enum gp_type type, uint32_t n_out, uint32_
 }
 
 /* What gp_dequantize says the weights are, times the activations as quantised.  A float product
- * rounds once a column; a block product twice a block, and its two parts (weights times codes, minima)
- * may cancel, so their magnitudes count apart. */
+ * rounds once a column; a block product twice a block, and its two parts (weights times codes,
+ * minima) may cancel, so their magnitudes count apart. */
 static void products_agree_with_double(void **state)
 {
     struct gp_rng rng = {seed_of_run()};
@@ -278,7 +278,7 @@ static void products_agree_with_double(void **state)
     }
 }
 
-/* ---- the cache --------------------------------------------------------------------------------- */
+/* ---- the cache ------------------------------------------------------------------------------- */
 
 #define SLOTS 640u
 #define DIM   24u
@@ -406,7 +406,7 @@ static void moves_take_keys_and_values_along(void **state)
     }
 }
 
-/* ---- levels ------------------------------------------------------------------------------------ */
+/* ---- levels ---------------------------------------------------------------------------------- */
 
 static void levels_are_chosen_by_name_or_refused(void **state)
 {

@@ -9,6 +9,9 @@
 #include "kernels/x86/simd_avx2.h"
 #include "kernels/x86/x86.h"
 
+/* How far ahead a single row asks for codes. */
+#define PREFETCH_BYTES 4096u
+
 struct tile {
     const uint8_t *codes; /* of the group's block                     */
     const uint8_t *scales;
@@ -50,15 +53,6 @@ GP_INLINE __m256 add_block(__m256 acc, __m256 d, float scale, __m256i sum)
     return _mm256_fmadd_ps(_mm256_mul_ps(d, _mm256_set1_ps(scale)), _mm256_cvtepi32_ps(sum), acc);
 }
 
-/* Bit j of every byte, at the place of a fifth bit. */
-GP_INLINE __m256i fifth_bit(__m256i bits, uint32_t j)
-{
-    const __m256i moved =
-        j < 4 ? _mm256_slli_epi16(bits, 4 - (int)j) : _mm256_srli_epi16(bits, (int)j - 4);
-
-    return _mm256_and_si256(moved, _mm256_set1_epi8(16));
-}
-
 /* Columns 16 * part + 4 * line and on, of the eight rows of half h. */
 GP_INLINE __m256i unsigned_codes(const uint8_t *codes, uint32_t part, uint32_t line, uint32_t h,
                                  bool five)
@@ -66,10 +60,13 @@ GP_INLINE __m256i unsigned_codes(const uint8_t *codes, uint32_t part, uint32_t l
     __m256i c = _mm256_loadu_si256((const __m256i *)(codes + line * 64 + h * 32));
 
     c = _mm256_and_si256(part ? _mm256_srli_epi16(c, 4) : c, _mm256_set1_epi8(15));
-    if (five)
-        c = _mm256_or_si256(c,
-                            fifth_bit(_mm256_loadu_si256((const __m256i *)(codes + 256 + h * 32)),
-                                      part * 4 + line));
+    if (five) { /* bit 4 * part + line of every byte becomes its fifth bit */
+        __m256i bits = _mm256_loadu_si256((const __m256i *)(codes + 256 + h * 32));
+
+        bits = part ? bits : _mm256_slli_epi16(bits, 4);
+        bits = _mm256_srl_epi16(bits, _mm_cvtsi32_si128((int)line));
+        c = _mm256_or_si256(c, _mm256_and_si256(bits, _mm256_set1_epi8(16)));
+    }
     return c;
 }
 
@@ -81,31 +78,29 @@ GP_INLINE void unsigned_sums(const uint8_t *codes, const struct tile *t, size_t 
     __m256i pairs[GP_TILE_ROWS][2];
 
     GP_UNROLL
+    for (uint32_t r = 0; r < rows; r++)
+        pairs[r][0] = pairs[r][1] = sum[r][0] = sum[r][1] = _mm256_setzero_si256();
+    GP_UNROLL
     for (uint32_t part = 0; part < 2; part++) {
-        GP_UNROLL
         for (uint32_t line = 0; line < 4; line++) {
             const __m256i c0 = unsigned_codes(codes, part, line, 0, five);
             const __m256i c1 = unsigned_codes(codes, part, line, 1, five);
-            const bool fresh = line == 0 && (part == 0 || five);
 
             GP_UNROLL
             for (uint32_t r = 0; r < rows; r++) {
                 const __m256i x = broadcast_codes(t->q[r] + at + part * 16 + line * 4);
-                const __m256i p0 = _mm256_maddubs_epi16(c0, x), p1 = _mm256_maddubs_epi16(c1, x);
 
-                pairs[r][0] = fresh ? p0 : _mm256_add_epi16(pairs[r][0], p0);
-                pairs[r][1] = fresh ? p1 : _mm256_add_epi16(pairs[r][1], p1);
+                pairs[r][0] = _mm256_add_epi16(pairs[r][0], _mm256_maddubs_epi16(c0, x));
+                pairs[r][1] = _mm256_add_epi16(pairs[r][1], _mm256_maddubs_epi16(c1, x));
             }
         }
         if (part == 0 && !five)
             continue;
         GP_UNROLL
         for (uint32_t r = 0; r < rows; r++) {
-            const __m256i s0 = _mm256_madd_epi16(pairs[r][0], ones);
-            const __m256i s1 = _mm256_madd_epi16(pairs[r][1], ones);
-
-            sum[r][0] = part == 0 || !five ? s0 : _mm256_add_epi32(sum[r][0], s0);
-            sum[r][1] = part == 0 || !five ? s1 : _mm256_add_epi32(sum[r][1], s1);
+            sum[r][0] = _mm256_add_epi32(sum[r][0], _mm256_madd_epi16(pairs[r][0], ones));
+            sum[r][1] = _mm256_add_epi32(sum[r][1], _mm256_madd_epi16(pairs[r][1], ones));
+            pairs[r][0] = pairs[r][1] = _mm256_setzero_si256();
         }
     }
 }
@@ -125,6 +120,8 @@ GP_INLINE void tile_unsigned(const struct tile *t, uint32_t block_count, uint32_
         const uint8_t *scales = t->scales + b * scale_bytes;
         __m256i sum[GP_TILE_ROWS][2];
 
+        if (rows == 1)
+            prefetch_ahead(t->codes + b * code_bytes + PREFETCH_BYTES, code_bytes);
         unsigned_sums(t->codes + b * code_bytes, t, b * 32, rows, five, sum);
         GP_UNROLL
         for (uint32_t h = 0; h < 2; h++) {
@@ -196,10 +193,11 @@ GP_INLINE void tile_signed(const struct tile *t, uint32_t block_count, uint32_t 
         const uint8_t *scales = t->scales + b * GP_MATRIX_ROWS * 2;
         __m256i sum[GP_TILE_ROWS][2];
 
+        if (rows == 1)
+            prefetch_ahead(t->codes + b * code_bytes + PREFETCH_BYTES, code_bytes);
         GP_UNROLL
         for (uint32_t r = 0; r < rows; r++)
             sum[r][0] = sum[r][1] = _mm256_setzero_si256();
-        GP_UNROLL
         for (uint32_t line = 0; line < 8; line++) {
             const struct signed_codes c0 = signed_codes(t->codes + b * code_bytes, line, 0, table);
             const struct signed_codes c1 = signed_codes(t->codes + b * code_bytes, line, 1, table);
@@ -228,7 +226,7 @@ GP_INLINE void tile_signed(const struct tile *t, uint32_t block_count, uint32_t 
     }
 }
 
-/* The versions of a tile, one for every number of rows. */
+/* The versions of a tile: one row, two, and four, which serve three as well. */
 GP_INLINE void unsigned_tile(const struct gp_matrix *w, const struct tile *t, uint32_t row_count,
                              bool five, int bias, bool has_min,
                              float y[GP_TILE_ROWS][GP_MATRIX_ROWS])
@@ -241,9 +239,6 @@ GP_INLINE void unsigned_tile(const struct gp_matrix *w, const struct tile *t, ui
         break;
     case 2:
         tile_unsigned(t, block_count, 2, five, bias, has_min, y);
-        break;
-    case 3:
-        tile_unsigned(t, block_count, 3, five, bias, has_min, y);
         break;
     default:
         tile_unsigned(t, block_count, 4, five, bias, has_min, y);
@@ -262,9 +257,6 @@ GP_INLINE void signed_tile(const struct gp_matrix *w, const struct tile *t, uint
         break;
     case 2:
         tile_signed(t, block_count, 2, table, y);
-        break;
-    case 3:
-        tile_signed(t, block_count, 3, table, y);
         break;
     default:
         tile_signed(t, block_count, 4, table, y);

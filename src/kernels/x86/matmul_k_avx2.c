@@ -168,6 +168,8 @@ GP_INLINE void tile_q45_k(const struct tile *t, uint32_t rows, bool five,
             const __m256i pairs0 = load_unsigned_pairs(scales + 64 + pair * 32);
             const __m256i pairs1 = load_unsigned_pairs(scales + 64 + pair * 32 + 16);
 
+            if (rows == 1)
+                prefetch_ahead(codes + code_bytes + pair * code_bytes / 4, code_bytes / 4);
             for (uint32_t odd = 0; odd < 2; odd++) {
                 const __m256i sub[2] = {pair_member(pairs0, odd), pair_member(pairs1, odd)};
 
@@ -213,7 +215,6 @@ GP_INLINE void add_part_q6(const uint8_t *codes, uint32_t j, const struct tile *
     const __m128i high_down = _mm_cvtsi32_si128((int)quarter * 2);
     const __m256i low = _mm256_set1_epi8(15), upper = _mm256_set1_epi8(3);
 
-    GP_UNROLL
     for (uint32_t begin = 0; begin < 4; begin += 2) {
         __m256i pairs[GP_TILE_ROWS][2];
 
@@ -291,6 +292,8 @@ GP_INLINE void tile_rows_q6_k(const struct tile *t, uint32_t rows,
             const __m256i pairs0 = load_signed_pairs(scales + 32 + pair * 32);
             const __m256i pairs1 = load_signed_pairs(scales + 32 + pair * 32 + 16);
 
+            if (rows == 1)
+                prefetch_ahead(codes + 3072 + pair * 384, 384);
             for (uint32_t odd = 0; odd < 2; odd++) {
                 const __m256i sub[2] = {pair_member(pairs0, odd), pair_member(pairs1, odd)};
 
@@ -321,7 +324,7 @@ GP_INLINE void tile_rows_q6_k(const struct tile *t, uint32_t rows,
     store_tile(y, acc, rows);
 }
 
-/* ---- the versions of a tile, one for every number of rows ------------------------------------ */
+/* ---- the versions of a tile: one row, two, and four, which serve three as well ---------------- */
 
 static void tile_q4_k(const struct gp_matrix *w, uint32_t out_row, const struct gp_activations *a,
                       uint32_t row, uint32_t row_count, float y[GP_TILE_ROWS][GP_MATRIX_ROWS])
@@ -334,9 +337,6 @@ static void tile_q4_k(const struct gp_matrix *w, uint32_t out_row, const struct 
         break;
     case 2:
         tile_q45_k(&t, 2, false, y);
-        break;
-    case 3:
-        tile_q45_k(&t, 3, false, y);
         break;
     default:
         tile_q45_k(&t, 4, false, y);
@@ -356,9 +356,6 @@ static void tile_q5_k(const struct gp_matrix *w, uint32_t out_row, const struct 
     case 2:
         tile_q45_k(&t, 2, true, y);
         break;
-    case 3:
-        tile_q45_k(&t, 3, true, y);
-        break;
     default:
         tile_q45_k(&t, 4, true, y);
         break;
@@ -376,9 +373,6 @@ static void tile_q6_k(const struct gp_matrix *w, uint32_t out_row, const struct 
         break;
     case 2:
         tile_rows_q6_k(&t, 2, y);
-        break;
-    case 3:
-        tile_rows_q6_k(&t, 3, y);
         break;
     default:
         tile_rows_q6_k(&t, 4, y);

@@ -17,6 +17,16 @@
 /* Functions whose constant arguments make a version of the loop each. */
 #define GP_INLINE static inline __attribute__((always_inline))
 
+/* Ask for `bytes` bytes from p on, while there is time.  A product with one row is as fast as its
+ * weights arrive, and the hardware alone does not follow the lines of a block far enough ahead.  Past
+ * the end of a matrix this asks in vain; it reads nothing. */
+GP_INLINE void prefetch_ahead(const uint8_t *p, size_t bytes)
+{
+    GP_UNROLL
+    for (size_t i = 0; i < bytes; i += 64)
+        _mm_prefetch((const char *)p + i, _MM_HINT_T0);
+}
+
 /* Eight elements of a cache or a float matrix, exactly, as floats. */
 GP_INLINE __m256 load_f16(const void *p)
 {
