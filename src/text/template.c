@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- open ------------------------------------------------------------------------------------- */
+/* ---- open ------------------------------------------------------------------------------------ */
 
 void gp_tpl_refuse_set(struct tpl_build *b, int status, uint32_t line, const char *format, ...)
 {
@@ -110,7 +110,7 @@ void gp_template_close(struct gp_template *t)
     gp_mem_free(t);
 }
 
-/* ---- render ----------------------------------------------------------------------------------- */
+/* ---- render ---------------------------------------------------------------------------------- */
 
 static bool give(struct tpl_run *r, const char *name, struct tpl_value v)
 {
@@ -137,8 +137,9 @@ static bool give_text(struct tpl_run *r, const char *name, const char *text)
     return gp_tpl_string_new(r, text, strlen(text), true, &v) && give(r, name, v);
 }
 
-/* Everything a template can name, the later the stronger: globals, the fixed inputs, the caller's own
- * variables.  As transformers has it, tools and documents are none, and not undefined, when absent. */
+/* Everything a template can name, the later the stronger: globals, the fixed inputs, the caller's
+ * own variables.  As transformers has it, tools and documents are none, and not undefined, when
+ * absent. */
 static bool fill_context(struct tpl_run *r, const struct gp_template_input *input)
 {
     struct tpl_value context;

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-/* ---- arguments -------------------------------------------------------------------------------- */
+/* ---- arguments ------------------------------------------------------------------------------- */
 
 static bool add_star(struct tpl_run *r, const struct tpl_node *n, struct tpl_list *list)
 {
@@ -130,6 +130,13 @@ bool gp_tpl_call_builtin(struct tpl_run *r, const struct tpl_builtin *f, struct 
     return ok;
 }
 
+bool gp_tpl_want_int(struct tpl_run *r, struct tpl_value v, int64_t absent, int64_t *out)
+{
+    *out = absent;
+    return v.kind == TPL_MISSING || gp_tpl_as_int(v, out) ||
+           gp_tpl_fail(r, "'%s' object cannot be interpreted as an integer", gp_tpl_type(v));
+}
+
 bool gp_tpl_call(struct tpl_run *r, struct tpl_value callee, struct tpl_args *args,
                  struct tpl_value *out)
 {
@@ -159,7 +166,7 @@ bool gp_tpl_call(struct tpl_run *r, struct tpl_value callee, struct tpl_args *ar
     }
 }
 
-/* ---- global functions ------------------------------------------------------------------------- */
+/* ---- global functions ------------------------------------------------------------------------ */
 
 static bool fn_raise_exception(struct tpl_run *r, const struct tpl_args *a, struct tpl_value *out)
 {
@@ -251,8 +258,8 @@ static bool fn_namespace(struct tpl_run *r, const struct tpl_args *a, struct tpl
     return make_dict(r, a, TPL_NAMESPACE, out);
 }
 
-/* The conversions that mean the same to Python and to the C library, and those where a time without a
- * zone has fixed answers. */
+/* The conversions that mean the same to Python and to the C library, and those where a time without
+ * a zone has fixed answers. */
 static bool expand_time(struct tpl_run *r, const struct tpl_string *format, struct tpl_buffer *b)
 {
     time_t seconds = (time_t)r->now;

@@ -1,5 +1,6 @@
-/* Statements: what a body does when it runs.  A body writes to the run's current buffer; what captures
- * output (set blocks, filter blocks, macros) puts a buffer of its own there for the time. */
+/* Statements: what a body does when it runs.  A body writes to the run's current buffer; what
+ * captures output (set blocks, filter blocks, macros) puts a buffer of its own there for the
+ * time. */
 #include "text/template_internal.h"
 
 #include "base/assert.h"
@@ -29,7 +30,7 @@ static struct tpl_activation *new_activation(struct tpl_run *r, struct tpl_activ
     return a->slots ? a : NULL;
 }
 
-/* ---- macros ----------------------------------------------------------------------------------- */
+/* ---- macros ---------------------------------------------------------------------------------- */
 
 /* The keyword argument of that name, marked as used; missing when there is none. */
 static struct tpl_value take_keyword(const struct tpl_args *args, bool *used,
@@ -43,7 +44,8 @@ static struct tpl_value take_keyword(const struct tpl_args *args, bool *used,
     return (struct tpl_value){.kind = TPL_MISSING};
 }
 
-/* caller, kwargs and varargs, for a macro that asks for them; otherwise nothing may be left over. */
+/* caller, kwargs and varargs, for a macro that asks for them; otherwise nothing may be left
+ * over. */
 static bool bind_rest(struct tpl_run *r, const struct tpl_node *n, const struct tpl_args *args,
                       bool *used, struct tpl_value *slots)
 {
@@ -188,7 +190,7 @@ static bool exec_call_block(struct tpl_run *r, const struct tpl_node *n)
     return gp_tpl_call(r, callee, &args, &text) && gp_tpl_print(r, r->out, text);
 }
 
-/* ---- loops ------------------------------------------------------------------------------------ */
+/* ---- loops ----------------------------------------------------------------------------------- */
 
 /* The iterator of a for statement, with its filter. */
 static bool open_loop(struct tpl_run *r, const struct tpl_node *n, struct tpl_activation *lexical,
@@ -230,8 +232,8 @@ static bool next_item(struct tpl_run *r, struct tpl_loop *loop, struct tpl_value
     return true;
 }
 
-/* Runs the loop in the current activation.  jinja2 runs the else branch when no pass has reached the
- * end of the body, so after passes that all ended with continue or break as well. */
+/* Runs the loop in the current activation.  jinja2 runs the else branch when no pass has reached
+ * the end of the body, so after passes that all ended with continue or break as well. */
 static enum tpl_flow run_loop(struct tpl_run *r, const struct tpl_node *n,
                               struct tpl_activation *lexical, struct tpl_value iterable,
                               int64_t depth0)
@@ -306,7 +308,7 @@ static enum tpl_flow exec_for(struct tpl_run *r, const struct tpl_node *n)
                    gp_tpl_print(r, r->out, text));
 }
 
-/* ---- blocks ----------------------------------------------------------------------------------- */
+/* ---- blocks ---------------------------------------------------------------------------------- */
 
 /* A body's output as a string; *flow says how the body ended. */
 static bool capture(struct tpl_run *r, const struct tpl_node *n, struct tpl_value *out,

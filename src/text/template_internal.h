@@ -1,19 +1,20 @@
 /* The template interpreter's own header: what its files share and no other file sees.
  *
  *   template_lex.c      source -> tokens (whitespace control is decided here)
- *   template_parse.c    tokens -> nodes
+ *   template_parser.c, template_expression.c, template_parse.c   tokens -> nodes
  *   template_scope.c    names -> slots, and the refusals that need the whole template
- *   template_value.c    strings with origins, lists, dicts, comparison
+ *   template_value.c    memory, lists, dicts, comparison
  *   template_print.c    str(), repr() and JSON
  *   template_eval.c     expressions
  *   template_exec.c     statements, macros, loops
  *   template_iter.c     iteration, lazy where Python is lazy
  *   template_call.c     arguments, global functions
- *   template_methods.c, template_string.c, template_filters.c, template_tests.c
+ *   template_string.c   strings with origins, buffers; template_text.c: letter case, % formatting
+ *   template_methods.c, template_filters.c, template_sequences.c, template_tests.c   by name
  *   template.c          open, render
  *
- * An open template owns one arena with its nodes; a render owns another with its values.  Nothing is
- * freed piece by piece, and no value survives its render. */
+ * An open template owns one arena with its nodes; a render owns another with its values.  Nothing
+ * is freed piece by piece, and no value survives its render. */
 #ifndef GP_TEXT_TEMPLATE_INTERNAL_H
 #define GP_TEXT_TEMPLATE_INTERNAL_H
 
@@ -34,7 +35,7 @@
 #define TPL_ARGS         8u                        /* parameters of a built-in                    */
 #define TPL_RANGE_ITEMS  100000                    /* items of range(), as the sandbox has it     */
 
-/* ---- memory ----------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 struct tpl_chunk;
 
@@ -48,10 +49,10 @@ struct tpl_arena {
 void *gp_tpl_alloc(struct tpl_arena *arena, size_t bytes);
 void gp_tpl_release(struct tpl_arena *arena);
 
-/* ---- values ----------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
-/* Bytes of valid UTF-8 and where each came from: all from one side (marks is NULL), or a mark a byte,
- * 1 for the template's.  Never changed once made, so that parts can be shared. */
+/* Bytes of valid UTF-8 and where each came from: all from one side (marks is NULL), or a mark a
+ * byte, 1 for the template's.  Never changed once made, so that parts can be shared. */
 struct tpl_string {
     const char *bytes;
     const uint8_t *marks;
@@ -163,7 +164,7 @@ struct tpl_activation {
     struct tpl_value *slots;
 };
 
-/* ---- nodes ------------------------------------------------------------------------------------ */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 enum tpl_node_kind {
     TPL_N_DATA,
@@ -290,7 +291,7 @@ struct tpl_node {
     struct tpl_node *test_target; /* the loop's target once more, in the slots of the filter */
 };
 
-/* ---- tokens ----------------------------------------------------------------------------------- */
+/* ---- tokens ---------------------------------------------------------------------------------- */
 
 enum tpl_token_kind {
     TPL_T_EOF,
@@ -352,7 +353,7 @@ bool gp_tpl_parse(struct tpl_build *b, struct tpl_node *root);
 bool gp_tpl_resolve(struct tpl_build *b, struct tpl_node *root);
 bool gp_tpl_is(const struct tpl_string *s, const char *text);
 
-/* ---- a render --------------------------------------------------------------------------------- */
+/* ---- a render -------------------------------------------------------------------------------- */
 
 /* Text under way, with a mark a byte. */
 struct tpl_buffer {
@@ -465,7 +466,7 @@ struct tpl_json {
 bool gp_tpl_json(struct tpl_run *r, struct tpl_buffer *b, const struct tpl_json *how,
                  struct tpl_value v);
 
-/* ---- iteration -------------------------------------------------------------------------------- */
+/* ---- iteration ------------------------------------------------------------------------------- */
 
 enum tpl_iter_kind {
     TPL_I_EMPTY,
@@ -524,7 +525,7 @@ bool gp_tpl_loop_render(struct tpl_run *r, const struct tpl_node *node,
                         struct tpl_activation *lexical, struct tpl_value iterable, int64_t depth0,
                         struct tpl_value *out);
 
-/* ---- calls ------------------------------------------------------------------------------------ */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 struct tpl_args {
     struct tpl_value self;
@@ -548,6 +549,7 @@ struct tpl_builtin {
     const char *params[TPL_ARGS];
 };
 
+extern const struct tpl_builtin gp_tpl_sequence_filters[]; /* ends with a NULL name */
 const struct tpl_builtin *gp_tpl_find_filter(const struct tpl_string *name);
 const struct tpl_builtin *gp_tpl_find_test(const struct tpl_string *name);
 const struct tpl_builtin *gp_tpl_find_global(const struct tpl_string *name);
@@ -567,6 +569,8 @@ bool gp_tpl_method_known(const struct tpl_string *name);
 /* Whether the string method keeps the promise of |safe, or does not return text. */
 bool gp_tpl_markup_method(const char *name);
 
+/* An argument that must be an int; absent when it was not given. */
+bool gp_tpl_want_int(struct tpl_run *r, struct tpl_value v, int64_t absent, int64_t *out);
 bool gp_tpl_call_builtin(struct tpl_run *r, const struct tpl_builtin *f, struct tpl_args *args,
                          struct tpl_value *out);
 bool gp_tpl_call(struct tpl_run *r, struct tpl_value callee, struct tpl_args *args,

@@ -1,8 +1,9 @@
 /* Template source to tokens: data, the marks around code, and code.
  *
  * All whitespace control happens here, as jinja2 does it with trim_blocks and lstrip_blocks on and
- * keep_trailing_newline off: the newline behind a block is dropped, blanks between the start of a line
- * and a block are dropped, '-' drops all whitespace on its side and '+' keeps what would be dropped. */
+ * keep_trailing_newline off: the newline behind a block is dropped, blanks between the start of a
+ * line and a block are dropped, '-' drops all whitespace on its side and '+' keeps what would be
+ * dropped. */
 #include "text/template_internal.h"
 
 #include <errno.h>
@@ -408,8 +409,8 @@ static bool lex_string(struct lexer *l)
     if (p >= l->end)
         return gp_tpl_refuse(l->b, GP_ECORRUPT, l->line, "string without an end");
 
-    /* No escape is longer than what it stands for, but for a backslash before a non-ASCII character:
-     * three bytes that become six, or five that become ten. */
+    /* No escape is longer than what it stands for, but for a backslash before a non-ASCII
+     * character: three bytes that become six, or five that become ten. */
     const char *end = p;
     char *text = gp_tpl_build_alloc(l->b, (size_t)(end - l->at) * 2 + 16);
     struct tpl_string *s = text ? gp_tpl_build_alloc(l->b, sizeof *s) : NULL;

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-/* ---- arguments -------------------------------------------------------------------------------- */
+/* ---- arguments ------------------------------------------------------------------------------- */
 
 static bool want_string(struct tpl_run *r, struct tpl_value v, const struct tpl_string **out)
 {
@@ -14,14 +14,7 @@ static bool want_string(struct tpl_run *r, struct tpl_value v, const struct tpl_
     return true;
 }
 
-static bool want_int(struct tpl_run *r, struct tpl_value v, int64_t absent, int64_t *out)
-{
-    *out = absent;
-    return v.kind == TPL_MISSING || gp_tpl_as_int(v, out) ||
-           gp_tpl_fail(r, "'%s' object cannot be interpreted as an integer", gp_tpl_type(v));
-}
-
-/* ---- strings ---------------------------------------------------------------------------------- */
+/* ---- strings --------------------------------------------------------------------------------- */
 
 static bool strip_sides(struct tpl_run *r, const struct tpl_args *a, bool left, bool right,
                         struct tpl_value *out)
@@ -83,7 +76,7 @@ static bool split_args(struct tpl_run *r, const struct tpl_args *a, const struct
                        int64_t *max)
 {
     *sep = NULL;
-    if (!want_int(r, a->v[1], -1, max) || !gp_tpl_step(r, a->self.string->length))
+    if (!gp_tpl_want_int(r, a->v[1], -1, max) || !gp_tpl_step(r, a->self.string->length))
         return false;
     if (a->v[0].kind == TPL_MISSING || a->v[0].kind == TPL_NONE)
         return true;
@@ -231,7 +224,7 @@ static bool m_replace(struct tpl_run *r, const struct tpl_args *a, struct tpl_va
     int64_t count;
 
     return want_string(r, a->v[0], &old) && want_string(r, a->v[1], &with) &&
-           want_int(r, a->v[2], -1, &count) &&
+           gp_tpl_want_int(r, a->v[2], -1, &count) &&
            gp_tpl_replace(r, a->self.string, old, with, count, out);
 }
 
@@ -382,7 +375,7 @@ static bool justify(struct tpl_run *r, const struct tpl_args *a, int side, struc
     struct tpl_buffer b = {0};
     int64_t width, pad;
 
-    if (!want_int(r, a->v[0], 0, &width) ||
+    if (!gp_tpl_want_int(r, a->v[0], 0, &width) ||
         (a->v[1].kind != TPL_MISSING && !want_string(r, a->v[1], &fill)))
         return false;
     if (gp_tpl_string_chars(fill) != 1)
@@ -631,7 +624,7 @@ static bool m_format(struct tpl_run *r, const struct tpl_args *a, struct tpl_val
     return gp_tpl_buffer_string(r, &b, out);
 }
 
-/* ---- dicts, lists, tuples --------------------------------------------------------------------- */
+/* ---- dicts, lists, tuples -------------------------------------------------------------------- */
 
 static bool m_get(struct tpl_run *r, const struct tpl_args *a, struct tpl_value *out)
 {
@@ -700,7 +693,7 @@ static bool m_list_count(struct tpl_run *r, const struct tpl_args *a, struct tpl
     return list_find(r, a, true, out);
 }
 
-/* ---- tables ----------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 static const struct tpl_builtin string_methods[] = {
     {"capitalize", m_capitalize, 0, false, {NULL}},

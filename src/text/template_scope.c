@@ -1,17 +1,17 @@
 /* Names to slots, once, when the template is opened.
  *
- * jinja2 compiles a template to Python functions, and what a name means follows from that: which names
- * a scope sets anywhere in it, whether a scope around it has seen the name, and whether the code lies
- * in one function or in a nested one, which then sees the variables of the outer one as they are when
- * it runs.  This file repeats that analysis (jinja2's idtracking), so that reading a variable before
- * it is set, from a macro above it or behind a loop, gives what jinja2 gives.
+ * jinja2 compiles a template to Python functions, and what a name means follows from that: which
+ * names a scope sets anywhere in it, whether a scope around it has seen the name, and whether the
+ * code lies in one function or in a nested one, which then sees the variables of the outer one as
+ * they are when it runs.  This file repeats that analysis (jinja2's idtracking), so that reading a
+ * variable before it is set, from a macro above it or behind a loop, gives what jinja2 gives.
  *
- * A function is the template, a macro, a call block, a recursive loop or the filter of a loop; it owns
- * slots.  A scope is a function's body, a loop's body and so on; on entry it gives its variables first
- * values.  Sibling scopes of one level share slots by name, as Python's locals do.
+ * A function is the template, a macro, a call block, a recursive loop or the filter of a loop; it
+ * owns slots.  A scope is a function's body, a loop's body and so on; on entry it gives its
+ * variables first values.  Sibling scopes of one level share slots by name, as Python's locals do.
  *
- * The refusals that need to know all names are here as well: calls of functions and methods that can
- * never be there. */
+ * The refusals that need to know all names are here as well: calls of functions and methods that
+ * can never be there. */
 #include "text/template_internal.h"
 
 #include "base/assert.h"
@@ -197,7 +197,7 @@ static bool declare_target(struct resolver *v, struct scope *s, const struct tpl
     return true;
 }
 
-/* ---- analysis: which names a scope sees ------------------------------------------------------- */
+/* ---- analysis: which names a scope sees ------------------------------------------------------ */
 
 static bool analyze_list(struct resolver *v, struct scope *s, const struct tpl_nodes *list)
 {
@@ -266,7 +266,7 @@ static bool analyze(struct resolver *v, struct scope *s, const struct tpl_node *
     }
 }
 
-/* ---- looking for a name in a tree ------------------------------------------------------------- */
+/* ---- looking for a name in a tree ------------------------------------------------------------ */
 
 enum mention {
     NOT_MENTIONED,
@@ -327,7 +327,8 @@ static enum mention mention(const struct tpl_node *n, const char *name)
 
 static bool stores_loop_list(const struct tpl_nodes *list);
 
-/* Whether anything under n assigns to `loop`; parameters of macros and of with may have that name. */
+/* Whether anything under n assigns to `loop`; parameters of macros and of with may have that
+ * name. */
 static bool stores_loop(const struct tpl_node *n)
 {
     if (n->kind == TPL_N_NAME)
@@ -350,7 +351,7 @@ static bool stores_loop_list(const struct tpl_nodes *list)
     return false;
 }
 
-/* ---- resolution: names to slots, scope by scope ----------------------------------------------- */
+/* ---- resolution: names to slots, scope by scope ---------------------------------------------- */
 
 static const struct scope *refer(struct scope *s, const struct tpl_string *name, uint32_t *up,
                                  uint32_t *slot, const struct symbol **symbol)

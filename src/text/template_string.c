@@ -5,31 +5,20 @@
 #include "text/template_internal.h"
 
 #include "base/assert.h"
+#include "text/utf8.h"
 
 #include <string.h>
 
-/* ---- UTF-8 ------------------------------------------------------------------------------------ */
+/* ---- UTF-8 ----------------------------------------------------------------------------------- */
 
 /* The code point at `at`, and its bytes.  A byte that starts none counts as one character, so that
  * every caller moves on. */
 int32_t gp_tpl_char_at(const char *at, size_t left, size_t *bytes)
 {
-    unsigned char c = (unsigned char)at[0];
-    size_t n = c < 0x80 ? 1 : c < 0xC2 ? 0 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : c < 0xF5 ? 4 : 0;
-    int32_t value;
+    int n = gp_utf8_scan((const unsigned char *)at, left);
 
-    *bytes = 1;
-    if (n <= 1 || n > left)
-        return n == 1 ? c : 0xFFFD;
-    value = c & (0x7F >> n);
-    for (size_t i = 1; i < n; i++) {
-        unsigned char next = (unsigned char)at[i];
-        if ((next & 0xC0) != 0x80)
-            return 0xFFFD;
-        value = value << 6 | (next & 0x3F);
-    }
-    *bytes = n;
-    return value;
+    *bytes = n > 0 ? (size_t)n : 1;
+    return n > 0 ? (int32_t)gp_utf8_decode((const unsigned char *)at, n) : 0xFFFD;
 }
 
 size_t gp_tpl_char_bytes(const char *at, size_t left)
@@ -67,15 +56,12 @@ size_t gp_tpl_char_write(int32_t c, char out[4])
 bool gp_tpl_utf8_valid(const char *bytes, size_t length, size_t *bad)
 {
     for (size_t i = 0; i < length;) {
-        size_t n;
-        int32_t c = gp_tpl_char_at(bytes + i, length - i, &n);
-        bool wrong = n == 1 && (unsigned char)bytes[i] >= 0x80;
-        bool overlong = (n == 3 && c < 0x800) || (n == 4 && c < 0x10000);
-        if (wrong || overlong || (c >= 0xD800 && c < 0xE000) || c > 0x10FFFF) {
+        int n = gp_utf8_scan((const unsigned char *)bytes + i, length - i);
+        if (n <= 0) {
             *bad = i;
             return false;
         }
-        i += n;
+        i += (size_t)n;
     }
     return true;
 }
@@ -120,7 +106,7 @@ bool gp_tpl_string_equal(const struct tpl_string *a, const struct tpl_string *b)
     return a->length == b->length && (a->length == 0 || memcmp(a->bytes, b->bytes, a->length) == 0);
 }
 
-/* ---- making strings --------------------------------------------------------------------------- */
+/* ---- making strings -------------------------------------------------------------------------- */
 
 bool gp_tpl_string_new(struct tpl_run *r, const char *bytes, size_t length, bool trusted,
                        struct tpl_value *out)
@@ -287,7 +273,7 @@ bool gp_tpl_string_escape(struct tpl_run *r, const struct tpl_string *s, struct 
     return true;
 }
 
-/* ---- buffers ---------------------------------------------------------------------------------- */
+/* ---- buffers --------------------------------------------------------------------------------- */
 
 /* Room for `length` more bytes. */
 static bool reserve(struct tpl_run *r, struct tpl_buffer *b, size_t length)
