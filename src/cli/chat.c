@@ -61,7 +61,7 @@ static EditLine *open_line(History **past)
     el_set(line, EL_HIST, history, *past);
     /* A signal would leave the terminal half set; as a key Ctrl-C goes the way of Ctrl-D. */
     el_set(line, EL_SETTY, "-d", "-isig", NULL);
-    el_set(line, EL_ADDFN, "leave", "end the conversation", leave);
+    el_wset(line, EL_ADDFN, L"leave", L"end the conversation", leave); /* el_set's copy leaks */
     el_set(line, EL_BIND, "^C", "leave", NULL);
     return line;
 }
@@ -121,10 +121,11 @@ static int answer(struct conversation *c, struct gp_error *err)
     gp_answer_free(&c->last);
     c->last = next;
     c->answered = true;
-    fprintf(stderr, "\n\n[%s; %u + %u tokens, %.1f tok/s, %u pages, %u grow, %u compress; /kv]\n",
+    fprintf(stderr, "\n\n[%s; %u + %u tokens, %.1f tok/s, %u page%s, %u grow, %u compress; /kv]\n",
             gp_finish_name(next.finish), next.stats.prompt_tokens, next.stats.output_tokens,
             next.stats.decode_ns ? (next.stats.output_tokens - 1) * 1e9 / next.stats.decode_ns : 0,
-            next.stats.pages, next.stats.grow, next.stats.compress);
+            next.stats.pages, next.stats.pages == 1 ? "" : "s", next.stats.grow,
+            next.stats.compress);
     return GP_OK;
 }
 
