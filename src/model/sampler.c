@@ -15,9 +15,11 @@
 #include "base/mem.h"
 #include "base/rng.h"
 
-#define GREEDY_BELOW 1e-5f
-#define WEIGHT_BITS  40 /* a vocabulary of 2^20 tokens sums to 2^60 */
-#define WEIGHT_ONE   0x1p40
+#define GREEDY_BELOW  1e-5f
+#define WEIGHT_BITS   40 /* a vocabulary of 2^20 tokens sums to 2^60 */
+#define WEIGHT_ONE    0x1p40
+#define WEIGHT_FLOOR  (-28.0) /* exp of it times 2^40 is below 1      */
+#define LOGPROB_FLOOR (-50.0) /* 2^20 times exp of it is below 2^-52 */
 
 _Static_assert((UINT64_C(1) << WEIGHT_BITS) <= UINT64_MAX / GP_LIMIT_VOCAB,
                "weights sum in 64 bits");
@@ -33,10 +35,11 @@ struct gp_sampler {
 /* ---- arithmetic -------------------------------------------------------------------------------- */
 
 /* exp and log of our own: those of a C library may differ between machines, and a draw must not.
- * exp for x <= 0, relative error below 1e-8: x = n ln2 + r, a Taylor polynomial in r, times 2^n. */
-static double exp_of(double x)
+ * exp for x <= 0, relative error below 1e-8: x = n ln2 + r, a Taylor polynomial in r, times 2^n.
+ * Below `floor` it is 0: even a whole vocabulary of such terms would be lost in rounding. */
+static double exp_of(double x, double floor)
 {
-    if (!(x > -700.0))
+    if (!(x > floor))
         return 0.0;
     double n = (double)(int)(x * 1.4426950408889634 - 0.5);
     double r = (x - n * 0x1.62e42fefa38p-1) - n * 0x1.ef35793c7673p-45;
@@ -269,31 +272,31 @@ static uint32_t select_prefix(uint64_t *keys, uint32_t n, const uint64_t *weight
     }
 }
 
-/* How far below the best a token lies, in units of the temperature. */
-static double depth(const struct gp_sampler *s, uint32_t id, float best, float temperature)
+/* How far below the best a token lies, in units of the temperature, whose inverse is given. */
+static double depth(const struct gp_sampler *s, uint32_t id, float best, double coldness)
 {
-    return ((double)s->logits[id] - best) / temperature;
+    return ((double)s->logits[id] - best) * coldness;
 }
 
-static uint32_t collect(struct gp_sampler *s, float best, const struct gp_sampling *o)
+static uint32_t collect(struct gp_sampler *s, float best, double coldness, float min_p)
 {
-    double floor = o->min_p > 0.0f ? log_of(o->min_p) : -INFINITY;
+    double floor = min_p > 0.0f ? log_of(min_p) : -INFINITY;
     uint32_t n = 0;
 
     for (uint32_t id = 0; id < s->vocab_count; id++)
-        if (s->logits[id] > -INFINITY && depth(s, id, best, o->temperature) >= floor)
+        if (s->logits[id] > -INFINITY && depth(s, id, best, coldness) >= floor)
             s->keys[n++] = key_of(s->logits[id], id);
     return n;
 }
 
-static uint64_t weigh(struct gp_sampler *s, uint32_t n, float best, const struct gp_sampling *o)
+static uint64_t weigh(struct gp_sampler *s, uint32_t n, float best, double coldness)
 {
     uint64_t total = 0;
 
     for (uint32_t i = 0; i < n; i++) {
         uint32_t id = id_of(s->keys[i]);
 
-        s->weight[id] = (uint64_t)(exp_of(depth(s, id, best, o->temperature)) * WEIGHT_ONE);
+        s->weight[id] = (uint64_t)(exp_of(depth(s, id, best, coldness), WEIGHT_FLOOR) * WEIGHT_ONE);
         total += s->weight[id];
     }
     return total;
@@ -302,9 +305,9 @@ static uint64_t weigh(struct gp_sampler *s, uint32_t n, float best, const struct
 /* Keep the fewest best whose weights reach top_p of all.  Tokens so light that all n of their kind
  * could not fill the rest are put aside first; on real logits few are left to look at. */
 static uint32_t cut_top_p(struct gp_sampler *s, uint32_t n, uint64_t total, float best,
-                          const struct gp_sampling *o)
+                          double coldness, float top_p)
 {
-    uint64_t need = (uint64_t)ceil((double)o->top_p * (double)total);
+    uint64_t need = (uint64_t)ceil((double)top_p * (double)total);
     uint32_t kept = 0;
 
     if (need > total)
@@ -314,7 +317,7 @@ static uint32_t cut_top_p(struct gp_sampler *s, uint32_t n, uint64_t total, floa
     double floor = light > 0.0 ? log_of(light) - 1e-6 : -INFINITY;
 
     for (uint32_t i = 0; i < n; i++)
-        if (depth(s, id_of(s->keys[i]), best, o->temperature) >= floor)
+        if (depth(s, id_of(s->keys[i]), best, coldness) >= floor)
             s->keys[kept++] = s->keys[i];
     return select_prefix(s->keys, kept, s->weight, need);
 }
@@ -327,14 +330,15 @@ int32_t gp_sampler_draw(struct gp_sampler *s, const float *logits, const struct 
     if (best_id < 0 || o->temperature < GREEDY_BELOW)
         return best_id;
     float best = s->logits[best_id];
-    uint32_t n = collect(s, best, o);
+    double coldness = 1.0 / o->temperature;
+    uint32_t n = collect(s, best, coldness, o->min_p);
 
     if (o->top_k > 0 && o->top_k < n)
         n = select_prefix(s->keys, n, NULL, o->top_k);
-    uint64_t total = weigh(s, n, best, o), last = UINT64_MAX;
+    uint64_t total = weigh(s, n, best, coldness), last = UINT64_MAX;
 
     if (o->top_p < 1.0f)
-        n = cut_top_p(s, n, total, best, o);
+        n = cut_top_p(s, n, total, best, coldness, o->top_p);
     total = 0;
     for (uint32_t i = 0; i < n; i++) {
         total += s->weight[id_of(s->keys[i])];
@@ -371,7 +375,7 @@ static double log_sum(const float *logits, uint32_t vocab_count, float *best)
     if (max == -INFINITY)
         return 0.0;
     for (uint32_t id = 0; id < vocab_count; id++)
-        sum += exp_of((double)tame(logits[id]) - max);
+        sum += exp_of((double)tame(logits[id]) - max, LOGPROB_FLOOR);
     return log_of(sum);
 }
 
