@@ -324,7 +324,7 @@ GP_INLINE void tile_rows_q6_k(const struct tile *t, uint32_t rows,
     store_tile(y, acc, rows);
 }
 
-/* ---- the versions of a tile: one row, two, and four, which serve three as well ---------------- */
+/* ---- the versions of a tile: one row, two, and four (which serve three) ---------------------- */
 
 static void tile_q4_k(const struct gp_matrix *w, uint32_t out_row, const struct gp_activations *a,
                       uint32_t row, uint32_t row_count, float y[GP_TILE_ROWS][GP_MATRIX_ROWS])
