@@ -4,8 +4,8 @@
  * Byte-level BPE ("gpt2") and SentencePiece-style ("llama") vocabularies.  Once open a tokenizer is
  * read-only and any thread may use it.
  *
- * Words.  A *control* token (type 3) marks structure and is recognised only in text that a template or
- * a trusted caller wrote; a *user-defined* one (type 4) is recognised in any text. */
+ * Words.  A *control* token (type 3) marks structure and is recognised only in text that a template
+ * or a trusted caller wrote; a *user-defined* one (type 4) is recognised in any text. */
 #ifndef GP_TEXT_TOKENIZER_H
 #define GP_TEXT_TOKENIZER_H
 
@@ -78,11 +78,11 @@ struct gp_span {
     bool trusted; /* control tokens are recognised (template, or parse_special)  */
 };
 
-/* Ids of the concatenation of the spans.  Control tokens count only where they lie wholly in trusted
- * bytes; between two special tokens the text is tokenized as one piece whatever spans it came from.
- * add_special puts BOS (and EOS, where the file asks) around, but never a second BOS.
- * Text may be valid UTF-8 or not: invalid bytes become byte tokens and survive the way back.  Where a
- * vocabulary has no token for a byte (SmolLM2: 21 bytes, none of them in plain text), its unknown
+/* Ids of the concatenation of the spans.  Control tokens count only where they lie wholly in
+ * trusted bytes; between two special tokens the text is tokenized as one piece whatever spans it
+ * came from.  add_special puts BOS (and EOS, where the file asks) around, but never a second BOS.
+ * Text may be valid UTF-8 or not: invalid bytes become byte tokens and survive the way back.  Where
+ * a vocabulary has no token for a byte (SmolLM2: 21 bytes, none of them in plain text), its unknown
  * token stands for it, or nothing.
  * *ids belongs to the caller (gp_mem_free).  Time is O(n log n) in the bytes whatever they are. */
 int gp_tokenize(const struct gp_tokenizer *t, const struct gp_span *spans, uint32_t span_count,
@@ -110,7 +110,8 @@ struct gp_detokenizer {
 
 void gp_detokenizer_init(struct gp_detokenizer *d, const struct gp_tokenizer *t, bool with_control);
 
-/* Append id's text to out [out_bytes >= 3 * (gp_tokenizer_bytes_max() + 4)]; returns bytes written. */
+/* Append id's text to out [out_bytes >= 3 * (gp_tokenizer_bytes_max() + 4)]; returns bytes
+ * written. */
 size_t gp_detokenizer_next(struct gp_detokenizer *d, int32_t id, char *out, size_t out_bytes);
 
 /* What was still held back, as U+FFFD; returns bytes written. */

@@ -21,8 +21,8 @@ const char *gp_token_bytes(const struct gp_tokenizer *t, int32_t id, bool with_c
     return t->pieces.bytes + t->pieces.offsets[id];
 }
 
-/* A token's bytes as part of a text.  The llama kind put a space in front of each text that follows a
- * special token or begins the whole; *started says whether that space is behind us. */
+/* A token's bytes as part of a text.  The llama kind put a space in front of each text that follows
+ * a special token or begins the whole; *started says whether that space is behind us. */
 static const char *next_bytes(const struct gp_tokenizer *t, int32_t id, bool with_control,
                               bool *started, size_t *length)
 {
@@ -75,7 +75,8 @@ void gp_detokenizer_init(struct gp_detokenizer *d, const struct gp_tokenizer *t,
 
 static const char replacement[3] = "\xef\xbf\xbd";
 
-/* Move what is decided from held to out; held keeps at most three bytes, the beginning of a character. */
+/* Move what is decided from held to out; held keeps at most three bytes, the beginning of a
+ * character. */
 static size_t release(struct gp_detokenizer *d, char *out)
 {
     size_t written = 0;

@@ -100,8 +100,8 @@ static int encode_spaced(struct encoder *e, const char *text, size_t length)
     return rc == GP_OK ? gp_merger_word(&e->merger, text + begin, length - begin) : rc;
 }
 
-/* A text without special tokens.  The byte in front of it is free to write: it belongs to the special
- * token before, or is the spare one. */
+/* A text without special tokens.  The byte in front of it is free to write: it belongs to the
+ * special token before, or is the spare one. */
 static int encode_text(struct encoder *e, char *text, size_t length)
 {
     if (length == 0)

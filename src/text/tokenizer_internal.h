@@ -17,7 +17,8 @@
 #include "text/tokenizer.h"
 #include "text/tokenizer_map.h"
 
-/* A special token is looked for at every byte of a text, so its length bounds the work of a byte. */
+/* A special token is looked for at every byte of a text, so its length bounds the work of a
+ * byte. */
 #define GP_TOKENIZER_SPECIAL_BYTES 1024u
 
 /* Positions in a text and in the merge loop's heap are 32 bits, also after normalisation, which can
@@ -70,8 +71,8 @@ int gp_tokenizer_load(struct gp_tokenizer *t, const struct gp_vocab *vocab, stru
 int gp_splitter_open(struct gp_splitter *s, const struct gp_pre *pre, struct gp_error *err);
 void gp_splitter_close(struct gp_splitter *s); /* all zero is fine */
 
-/* A text's way through the splitter.  word() gets offsets into the text and may stop the walk with a
- * status. */
+/* A text's way through the splitter.  word() gets offsets into the text and may stop the walk with
+ * a status. */
 struct gp_split {
     const struct gp_splitter *splitter;
     pcre2_match_data *match;

@@ -1,8 +1,8 @@
 /* The merge loop, for both kinds: neighbours join in order of rank, then of place, until no merge
  * applies.  A heap makes that O(n log n) for a word of any length.
  *
- * A symbol's index is the offset of its first byte in the word, so the one behind it begins at index +
- * length and only the way back needs a link. */
+ * A symbol's index is the offset of its first byte in the word, so the one behind it begins at
+ * index + length and only the way back needs a link. */
 #include "text/tokenizer_internal.h"
 
 #include "base/assert.h"
@@ -15,8 +15,8 @@ struct symbol {
     uint32_t previous;
 };
 
-/* A merge that was possible when it was found.  It still is if the two symbols at its place have the
- * same length together: symbols only grow, and the left one can only grow by the right one. */
+/* A merge that was possible when it was found.  It still is if the two symbols at its place have
+ * the same length together: symbols only grow, and the left one can only grow by the right one. */
 struct candidate {
     uint64_t order; /* rank, then the left symbol's index */
     int32_t id;
@@ -134,8 +134,8 @@ static int merge_all(const struct word *w)
     return rc;
 }
 
-/* Bytes that are no token together: a byte token each.  Where one is missing, the unknown token once;
- * without that, what is missing is left out, as the published tokenizers and llama.cpp do. */
+/* Bytes that are no token together: a byte token each.  Where one is missing, the unknown token
+ * once; without that, what is missing is left out, as the published tokenizers and llama.cpp do. */
 static int push_bytes(struct gp_merger *m, const char *bytes, uint32_t length)
 {
     const struct gp_tokenizer *t = m->tokenizer;

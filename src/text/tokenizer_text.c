@@ -94,8 +94,8 @@ static unsigned class_of(utf8proc_int32_t code)
     return (unsigned)utf8proc_get_property(code)->combining_class & 0xff;
 }
 
-/* Canonical order: in each run of combining marks by class, stable.  Counting, because utf8proc's own
- * sort needs quadratic time for a long run and a text may consist of one. */
+/* Canonical order: in each run of combining marks by class, stable.  Counting, because utf8proc's
+ * own sort needs quadratic time for a long run and a text may consist of one. */
 static void order_run(utf8proc_int32_t *codes, size_t count, utf8proc_int32_t *spare)
 {
     size_t places[257] = {0};

@@ -8,7 +8,8 @@
 /* What stands at the front of length >= 1 bytes:
  *   n > 0   a whole character of n bytes;
  *   0       the beginning of a character whose rest is missing;
- *   -n      n bytes that can never become a character (a maximal subpart: one U+FFFD stands for it). */
+ *   -n      n bytes that can never become a character (a maximal subpart: one U+FFFD stands
+ *           for it). */
 int gp_utf8_scan(const unsigned char *bytes, size_t length);
 
 /* The code point of a character that gp_utf8_scan() found to be n bytes long. */

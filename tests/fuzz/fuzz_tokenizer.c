@@ -1,7 +1,7 @@
 /* Fuzzes the tokenizer: hostile vocabularies, and any text under those that open.
  *
- * Input: a byte of settings, a byte that says how many changes to the built-in vocabulary follow, the
- * changes (kind, number, length, bytes), and the text.
+ * Input: a byte of settings, a byte that says how many changes to the built-in vocabulary follow,
+ * the changes (kind, number, length, bytes), and the text.
  *
  * With libFuzzer:
  *   clang -std=gnu11 -g -O1 -D_GNU_SOURCE -DGP_DEBUG -Iinclude -Isrc -Itests -pthread \

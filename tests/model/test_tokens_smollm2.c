@@ -1,4 +1,5 @@
-/* SmolLM2's vocabulary against llama.cpp: 10,000 random strings (tools/oracle/smollm2_tokens.py). */
+/* SmolLM2's vocabulary against llama.cpp: 10,000 random strings,
+ * made as tools/oracle/smollm2_tokens.py makes them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

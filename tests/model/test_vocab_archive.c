@@ -1,8 +1,8 @@
 /* Whole vocabularies of llama.cpp's source archive against the ids that it ships with them.
  *
- * tools/oracle/build.sh leaves them in build/oracle/vocab; GP_VOCAB_DIR names another folder.  Where a
- * file is missing its test is skipped: tests/text/test_tokenizer_families.c checks the families on
- * reduced vocabularies, always. */
+ * tools/oracle/build.sh leaves them in build/oracle/vocab; GP_VOCAB_DIR names another folder.
+ * Where a file is missing its test is skipped: tests/text/test_tokenizer_families.c checks the
+ * families on reduced vocabularies, always. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* The merge loop against a model that looks at every pair every time, on random small vocabularies. */
+/* The merge loop against a model that looks at every pair every time, on random small
+ * vocabularies. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -3,7 +3,8 @@
  * stdin, native-endian, until its end: u32 parse_special; u32 n; char text[n].  stdout, for each:
  * u32 n; i32 ids[n].  No BOS or EOS is added.
  *
- * No part of growpage: linked with the libllama that tools/oracle/build.sh made, for generators only. */
+ * No part of growpage: linked with the libllama that tools/oracle/build.sh made, for generators
+ * only. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

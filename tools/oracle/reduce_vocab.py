@@ -1,19 +1,20 @@
 #!/usr/bin/env python3
-"""Cut a vocabulary down to what some texts need, and write llama.cpp's ids of those texts beside it.
+"""Cut a vocabulary down to what some texts need, and write llama.cpp's ids of those texts beside
+it.
 
 usage: reduce_vocab.py PROGRAM VOCAB.gguf CASES.jsonl OUT [--nfc] [--token ID=TYPE=SPELLING]...
 
 PROGRAM is build/oracle/bin/llama_tokens.  Kept are: tokens of one byte, byte, control and unknown
 tokens, and every token whose bytes occur in one of the texts, special ones among them; and of the
 merges those whose result is kept, in their order.  That gives the ids of the whole vocabulary: all
-symbols of a merge loop, all words and all special tokens that are ever looked up are stretches of the
-text, so each look-up finds what it would find in the whole.
+symbols of a merge loop, all words and all special tokens that are ever looked up are stretches of
+the text, so each look-up finds what it would find in the whole.
 
 --nfc: the family normalises, which llama.cpp does not, so its texts are normalised here.
 --token puts a token of a later member of the family in place of an unused one.
 
-Lines of OUT: "model NAME", "pre NAME", "bos ID" and so on; "t ID TYPE SCORE HEX", a token by its id in
-the whole vocabulary and its spelling; "m LEFT RIGHT", a merge of two t lines counted from 0; and
+Lines of OUT: "model NAME", "pre NAME", "bos ID" and so on; "t ID TYPE SCORE HEX", a token by its id
+in the whole vocabulary and its spelling; "m LEFT RIGHT", a merge of two t lines counted from 0; and
 "c SPECIAL HEX ID...", a text, whether special tokens count in it, and its ids.
 """
 

@@ -4,9 +4,9 @@
 usage: smollm2_tokens.py PROGRAM MODEL OUT
 
 PROGRAM is build/oracle/bin/llama_tokens.  The strings are not in the file: tests/text/random_text.c
-makes the same ones, and the first line holds a hash of them all, so that a difference between the two
-generators is not taken for one between the tokenizers.  Each further line is one string's count of ids
-and the low half of their FNV-1a hash (ids as little-endian int32).
+makes the same ones, and the first line holds a hash of them all, so that a difference between the
+two generators is not taken for one between the tokenizers.  Each further line is one string's count
+of ids and the low half of their FNV-1a hash (ids as little-endian int32).
 """
 
 import argparse
@@ -16,8 +16,8 @@ from llama_tokens import llama_tokens
 COUNT = 10000
 MASK = (1 << 64) - 1
 
-# Blocks that have been full, or were left alone, since before Unicode 14: what a code point is must not
-# depend on the Unicode version of either side.
+# Blocks that have been full, or were left alone, since before Unicode 14: what a code point is must
+# not depend on the Unicode version of either side.
 RANGES = [
     (0x00A1, 0x00FF), (0x0100, 0x024F), (0x0300, 0x036F), (0x03B1, 0x03C9), (0x0410, 0x044F),
     (0x05D0, 0x05EA), (0x0621, 0x064A), (0x0660, 0x0669), (0x0905, 0x0939), (0x093E, 0x094D),
