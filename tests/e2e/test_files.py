@@ -5,7 +5,7 @@ import os
 import struct
 
 import pytest
-from conftest import growpage, make_model, refused_cheaply
+from program import growpage, make_model, refused_cheaply
 from gguf_bytes import (ARRAY, F32, STRING, U32, U64, File, header, key, padded, string,
                         tensor, u32, u64)
 

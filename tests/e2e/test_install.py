@@ -5,7 +5,7 @@ import re
 import subprocess
 
 import pytest
-from conftest import BUILD, ROOT, SANITIZED
+from program import BUILD, ROOT, SANITIZED
 
 
 def run(*args, **kwargs):

@@ -6,7 +6,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import (PROGRAM, ROOT, SANITIZED, SLOW, growpage, limit_memory, make_model, refused,
+from program import (PROGRAM, ROOT, SANITIZED, SLOW, growpage, limit_memory, make_model, refused,
                       start)
 
 WORDS = "The quick brown fox jumps over it."

@@ -8,7 +8,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import PROGRAM, ROOT, SLOW, growpage, refused, start
+from program import PROGRAM, ROOT, SLOW, growpage, refused, start
 
 WORDS = "The quick brown fox jumps over it."
 

@@ -4,7 +4,7 @@ import json
 import random
 
 import pytest
-from conftest import SANITIZED, growpage, make_model, refused
+from program import SANITIZED, growpage, make_model, refused
 from gguf_bytes import BOOL, STRING, U32, File
 
 TEXTS = ["", "Hello world", " leading and trailing ", "\n\n\n", "tab\there", "Café déjà vu — 123 😊",

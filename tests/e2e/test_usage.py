@@ -1,7 +1,7 @@
 """What is typed is understood or refused by name: exit status 2, one line."""
 
 import pytest
-from conftest import ROOT, growpage, refused
+from program import ROOT, growpage, refused
 
 COMMANDS = ["run", "inspect", "tokenize", "detokenize", "perplexity"]
 LATER = ["serve", "bench", "eval", "report", "analyze", "trace", "loadtest"]

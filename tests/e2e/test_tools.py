@@ -1,0 +1,48 @@
+"""The scripts behind make setup, make model and make demo."""
+
+import os
+import re
+import subprocess
+
+from program import BUILD, ROOT, SLOW
+
+
+def tool(*args, **env):
+    return subprocess.run(args, capture_output=True, text=True, cwd=ROOT, timeout=300 * SLOW,
+                          env={**os.environ, "LC_ALL": "C.UTF-8", **env})
+
+
+def test_the_demo_shows_growth_and_compaction(smollm):
+    result = tool("tools/demo", smollm, GP_BUILD=str(BUILD))
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith("$ growpage run ") and len(result.stdout) > 800
+    grow, compress = map(int, re.search(r"events  (\d+) grow, (\d+) compress", result.stderr).groups())
+    assert grow >= 3 and compress >= 3
+    held, full = re.search(r"kv +([\d.]+) MiB held; a full cache: ([\d.]+) MiB", result.stderr).groups()
+    assert float(held) < 0.8 * float(full)
+
+
+def test_setup_has_nothing_to_do_twice():
+    result = tool("tools/setup")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+
+
+def test_setup_names_what_only_root_can_install(tmp_path):
+    # As anybody else, on a machine where no package is installed.
+    for name, body in (("id", "echo 1000"), ("dpkg-query", "exit 1")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
+        (tmp_path / name).chmod(0o755)
+    result = tool("tools/setup", PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert result.returncode == 1 and result.stdout == ""
+    assert result.stderr.count("\n") == 1 and "apt-get install gcc make" in result.stderr
+
+
+def test_a_model_that_is_there_is_not_fetched(smollm, tmp_path):
+    there = tmp_path / "there.gguf"
+    there.write_bytes(b"whatever")
+    quiet = (0, "", "")
+    for args, env in ((["models/none.gguf"], {"MODEL": str(there)}), ([str(there)], {"MODEL": ""})):
+        result = tool("tools/fetch-model", *args, **env)
+        assert (result.returncode, result.stdout, result.stderr) == quiet
+    result = tool("tools/fetch-model", MODEL=str(tmp_path / "gone"))
+    assert result.returncode == 1 and "gone: no such file" in result.stderr
