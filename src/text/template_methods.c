@@ -186,7 +186,10 @@ bool gp_tpl_splitlines(struct tpl_run *r, const struct tpl_string *s, bool keep,
 
 static bool m_splitlines(struct tpl_run *r, const struct tpl_args *a, struct tpl_value *out)
 {
-    return gp_tpl_splitlines(r, a->self.string, gp_tpl_truth(a->v[0]), out);
+    int64_t keep;
+
+    return gp_tpl_want_int(r, a->v[0], 0, &keep) &&
+           gp_tpl_splitlines(r, a->self.string, keep != 0, out);
 }
 
 /* An affix, or a tuple of them, at the start or end. */

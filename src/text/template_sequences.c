@@ -189,7 +189,9 @@ static bool sort_key(struct tpl_run *r, struct tpl_value item, struct tpl_value 
 
 static bool f_sort(struct tpl_run *r, const struct tpl_args *a, struct tpl_value *out)
 {
-    if (!gp_tpl_to_list(r, a->self, TPL_LIST, out))
+    int64_t reverse;
+
+    if (!gp_tpl_to_list(r, a->self, TPL_LIST, out) || !gp_tpl_want_int(r, a->v[0], 0, &reverse))
         return false;
     size_t count = out->list->count;
     struct tpl_value *keys = gp_tpl_take_array(r, count + 1, sizeof *keys);
@@ -198,7 +200,7 @@ static bool f_sort(struct tpl_run *r, const struct tpl_args *a, struct tpl_value
     for (size_t i = 0; i < count; i++)
         if (!sort_key(r, out->list->items[i], a->v[2], gp_tpl_truth(a->v[1]), &keys[i]))
             return false;
-    return gp_tpl_sort(r, out->list->items, keys, count, gp_tpl_truth(a->v[0]));
+    return gp_tpl_sort(r, out->list->items, keys, count, reverse != 0);
 }
 
 static bool f_dictsort(struct tpl_run *r, const struct tpl_args *a, struct tpl_value *out)
@@ -208,6 +210,10 @@ static bool f_dictsort(struct tpl_run *r, const struct tpl_args *a, struct tpl_v
     bool by_key =
         !given(a->v[1]) || (a->v[1].kind == TPL_STRING && gp_tpl_is(a->v[1].string, "key"));
 
+    int64_t reverse;
+
+    if (!gp_tpl_want_int(r, a->v[2], 0, &reverse))
+        return false;
     if (!by_key && !by_value)
         return gp_tpl_fail(r, "you can only sort by either \"key\" or \"value\"");
     if (a->self.kind == TPL_UNDEFINED)
@@ -225,7 +231,7 @@ static bool f_dictsort(struct tpl_run *r, const struct tpl_args *a, struct tpl_v
             !order_key(r, by_value ? e->value : e->key, missing, gp_tpl_truth(a->v[0]), &keys[i]))
             return false;
     }
-    return gp_tpl_sort(r, out->list->items, keys, dict->count, gp_tpl_truth(a->v[2]));
+    return gp_tpl_sort(r, out->list->items, keys, dict->count, reverse != 0);
 }
 
 static bool extreme(struct tpl_run *r, const struct tpl_args *a, bool max, struct tpl_value *out)

@@ -275,6 +275,11 @@ xs | last
 ([] | first) is defined
 xs | sort
 xs | sort(reverse=true)
+xs | sort(reverse=1)
+xs | sort(reverse=none)
+xs | sort('x')
+d | dictsort(reverse=d)
+'a\nb'.splitlines('x')
 names | sort
 names | sort(case_sensitive=true)
 rows | sort(attribute='name') | map(attribute='name') | list
