@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Bytes of the UTF-8 character at the front of text, or 0 when none stands there (Unicode's table 3-7;
- * the zero byte at the end stops every character). */
+/* Bytes of the UTF-8 character at the front of text, or 0 when none stands there (Unicode's table
+ * 3-7; the zero byte at the end stops every character). */
 static size_t character_bytes(const unsigned char *text)
 {
     unsigned char low = 0x80, high = 0xbf;

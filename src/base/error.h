@@ -4,8 +4,8 @@
 
 #include "growpage_status.h"
 
-/* Control characters and bytes that are not UTF-8 become '?', so that no name out of a file can break a
- * terminal or a log line. */
+/* Control characters and bytes that are not UTF-8 become '?', so that no name out of a file can
+ * break a terminal or a log line. */
 void gp_text_clean(char *text);
 
 /* Write the text into err (NULL is fine), cleaned; too long a text is cut at a character's edge. */

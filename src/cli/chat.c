@@ -1,5 +1,5 @@
 /* A conversation on a terminal.  Every turn renders all messages through the template anew, as a
- * server that keeps no state would, so what the model sees is what an API client would have sent. */
+ * server that keeps no state would, so that the model sees what an API client would have sent. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

@@ -1,5 +1,5 @@
-/* The commands.  Each takes checked settings and returns the exit status; it has told what went wrong
- * by then. */
+/* The commands.  Each takes checked settings and returns the exit status; it has told what went
+ * wrong by then. */
 #ifndef GP_CLI_COMMANDS_H
 #define GP_CLI_COMMANDS_H
 

@@ -39,8 +39,8 @@ struct gp_generate_hooks {
     bool print; /* the text goes to standard output as it comes */
 };
 
-/* Run prompt to its end; Ctrl-C, between gp_interrupt_arm and disarm, cancels it, which is no error.
- * The answer is written on success only and freed with gp_answer_free. */
+/* Run prompt to its end; Ctrl-C, between gp_interrupt_arm and disarm, cancels it, which is no
+ * error. The answer is written on success only and freed with gp_answer_free. */
 int gp_generate(struct gp_engine *engine, const struct gp_model *model,
                 const struct gp_settings *settings, const int32_t *prompt, uint32_t prompt_count,
                 const struct gp_generate_hooks *hooks, struct gp_answer *out, struct gp_error *err);

@@ -14,16 +14,16 @@ enum gp_exit {
     GP_EXIT_USAGE = 2,
 };
 
-/* To be called first.  A standard stream that is closed is opened on nothing, so that no file of ours
- * takes its number; a closed pipe becomes an error of the write, not a signal; characters are those
- * of the locale, numbers stay those of C. */
+/* To be called first.  A standard stream that is closed is opened on nothing, so that no file of
+ * ours takes its number; a closed pipe becomes an error of the write, not a signal; characters are
+ * those of the locale, numbers stay those of C. */
 void gp_io_start(void);
 
 /* Tell err on stderr, one line; returns exit_code, for `return`. */
 int gp_tell(int exit_code, const struct gp_error *err);
 
-/* The whole of a file, or of standard input for "-", with a zero byte behind it.  length may be NULL.
- * At most 1 GiB.  *text is the caller's (gp_mem_free). */
+/* The whole of a file, or of standard input for "-", with a zero byte behind it.  length may be
+ * NULL. At most 1 GiB.  *text is the caller's (gp_mem_free). */
 int gp_read_file(const char *path, char **text, size_t *length, struct gp_error *err);
 
 /* Write to standard output now.  GP_EIO: "standard output: why". */
@@ -33,7 +33,7 @@ int gp_printf(struct gp_error *err, const char *format, ...) __attribute__((form
 /* What stdio still holds, and whether all of it arrived. */
 int gp_print_end(struct gp_error *err);
 
-/* A line on a terminal's stderr that is written over by the next; nothing when it is no terminal. */
+/* A line on a terminal's stderr that the next one writes over; nothing on anything else. */
 void gp_progress(const char *what, double share);
 void gp_progress_end(void);
 

@@ -1,5 +1,5 @@
-/* growpage: one program, subcommands.  Exit status 0: done; 1: it failed; 2: it was asked for wrongly.
- * Errors are one line on stderr: "growpage: what: why". */
+/* growpage: one program, subcommands.  Exit status 0: done; 1: it failed; 2: it was asked for
+ * wrongly. Errors are one line on stderr: "growpage: what: why". */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,8 +1,9 @@
 /* Command line options from one table: GNU long options, their short and foreign spellings, checked
  * values, and the text of --help.
  *
- * Knows nothing of what the options mean: a value is checked and stored at an offset of a struct of the
- * caller's, or handed to a function.  Nothing is allocated; texts point into argv and the table. */
+ * Knows nothing of what the options mean: a value is checked and stored at an offset of a struct of
+ * the caller's, or handed to a function.  Nothing is allocated; texts point into argv and the
+ * table. */
 #ifndef GP_CLI_OPTIONS_H
 #define GP_CLI_OPTIONS_H
 
@@ -50,15 +51,16 @@ struct gp_arguments {
 };
 
 /* Parse argv[0..argc).  `command` is one bit.  Options and arguments may be mixed, "--" ends the
- * options, "-" is an argument.  GP_EINVAL names the option, and the nearest one when it is unknown. */
+ * options, "-" is an argument.  GP_EINVAL names the option, and the nearest one if unknown. */
 int gp_options_parse(const struct gp_option *table, uint32_t count, unsigned command, int argc,
                      char **argv, void *target, struct gp_arguments *rest, struct gp_error *err);
 
 /* The options of a command, a section at a time, folded at 100 columns or less. */
 void gp_options_help(const struct gp_option *table, uint32_t count, unsigned command, FILE *out);
 
-/* The item of `names` (apart by spaces or '|') nearest to word, or NULL when none is near; *length is
- * the item's.  `best` is the distance to beat and is lowered, so that several lists may be asked. */
+/* The item of `names` (apart by spaces or '|') nearest to word, or NULL when none is near; *length
+ * is the item's.  `best` is the distance to beat and is lowered, so that several lists may be
+ * asked. */
 const char *gp_nearest(const char *word, const char *names, uint32_t *best, size_t *length);
 
 /* The largest distance at which a name still looks like a slip of the pen for word. */

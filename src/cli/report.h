@@ -1,4 +1,4 @@
-/* What `run` says around an answer: the block at the start, the report at the end, the JSON object. */
+/* What `run` says around an answer: the block before it, the report behind it, the JSON object. */
 #ifndef GP_CLI_REPORT_H
 #define GP_CLI_REPORT_H
 

@@ -212,7 +212,7 @@ void gp_settings_help(enum gp_command_bit command, FILE *out)
     gp_options_help(table, TABLE_COUNT, command, out);
 }
 
-/* The bundled model: below the current folder, or below the checkout that the program was built in. */
+/* The bundled model: below the current folder, or the checkout that the program was built in. */
 static const char *bundled_model(void)
 {
     static char path[4096];

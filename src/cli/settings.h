@@ -1,4 +1,4 @@
-/* What a command line asks for: every option of every command in one struct, filled by one table. */
+/* What a command line asks for: every option of every command in a struct, filled by one table. */
 #ifndef GP_CLI_SETTINGS_H
 #define GP_CLI_SETTINGS_H
 
@@ -40,7 +40,7 @@ int gp_settings_parse(struct gp_settings *settings, enum gp_command_bit command,
 
 void gp_settings_help(enum gp_command_bit command, FILE *out);
 
-/* Model options for these settings; *template_text is memory to free (gp_mem_free) after the open. */
+/* Model options for these settings; *template_text is to be freed (gp_mem_free) after the open. */
 int gp_settings_model(const struct gp_settings *settings, bool vocab_only,
                       struct gp_model_options *out, char **template_text, struct gp_error *err);
 
