@@ -1,5 +1,6 @@
 /* growpage: one program, subcommands.  Exit status 0: done; 1: it failed; 2: it was asked for
  * wrongly. Errors are one line on stderr: "growpage: what: why". */
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -97,8 +98,8 @@ static int print_help(void)
 
 static int print_command_help(const struct command *command)
 {
-    printf("usage: growpage %s %s\n\n%s%s.\n", command->name, command->usage,
-           "Purpose: ", command->what);
+    printf("usage: growpage %s %s\n\n%c%s.\n", command->name, command->usage,
+           toupper((unsigned char)command->what[0]), command->what + 1);
     gp_settings_help(command->bit, stdout);
     return finish_output();
 }

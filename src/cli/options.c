@@ -455,7 +455,7 @@ static void help_option(const struct gp_option *option, FILE *out)
         column += (size_t)fprintf(out, " %s", option->argument);
     snprintf(text, sizeof text, "%s%s%s%s%s%s%s%s", option->help, option->words ? ": " : "",
              option->words ? option->words : "", option->later ? " (later: " : "",
-             option->later ? option->later : "", option->later ? ")" : "", at ? "  = " : "",
+             option->later ? option->later : "", option->later ? ")" : "", at ? "; also " : "",
              aliases);
     fold(out, column, text);
 }
