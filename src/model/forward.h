@@ -21,8 +21,8 @@ struct gp_cache {
     size_t block_bytes;
     uint32_t page_tokens;
     enum gp_kv_type type;
-    /* Query summaries, [layer][slot][2][Hq][dk] (spec.md section 2), and the RMS of the latest query,
-     * [layer][slot][Hq].  Both may be NULL when no segment has a summary slot. */
+    /* Query summaries, [layer][slot][2][Hq][dk] (spec.md section 2), and the RMS of the latest
+     * query, [layer][slot][Hq].  Both may be NULL when no segment has a summary slot. */
     float *summaries;
     float *query_rms;
     uint32_t summary_slots;
@@ -56,8 +56,8 @@ struct gp_batch {
 
 struct gp_forward;
 
-/* rows_max rows a batch; wanted_max rows whose logits can be asked for; wave rows of logits at once.
- * All three size memory. */
+/* rows_max rows a batch; wanted_max rows whose logits can be asked for; wave rows of logits at
+ * once.  All three size memory. */
 int gp_forward_open(struct gp_forward **out, const struct gp_weights *weights,
                     const struct gp_kernels *kernels, struct gp_workers *workers, uint32_t rows_max,
                     uint32_t segments_max, uint32_t wanted_max, uint32_t wave,
@@ -65,8 +65,8 @@ int gp_forward_open(struct gp_forward **out, const struct gp_weights *weights,
 void gp_forward_close(struct gp_forward *forward);
 uint64_t gp_forward_bytes(const struct gp_forward *forward);
 
-/* Run the batch: writes keys and values into the cache, updates the summaries, keeps the final hidden
- * states of the wanted rows.  Returns how many rows are wanted. */
+/* Run the batch: writes keys and values into the cache, updates the summaries, keeps the final
+ * hidden states of the wanted rows.  Returns how many rows are wanted. */
 uint32_t gp_forward_run(struct gp_forward *forward, const struct gp_batch *batch,
                         const struct gp_cache *cache);
 

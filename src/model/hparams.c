@@ -17,8 +17,9 @@ static const struct {
     [GP_ARCH_QWEN3] = {"qwen3", true},
 };
 
-/* What may stand under "<architecture>.".  A key that we read, or that changes nothing, is `FINE`; the
- * others turn on arithmetic that we do not have, unless they hold the value that means "off". */
+/* What may stand under "<architecture>.".  A key that we read, or that changes nothing, is
+ * `FINE`; the others turn on arithmetic that we do not have, unless they hold the value that
+ * means "off". */
 enum key_rule {
     FINE,
     MUST_BE_0,
@@ -84,13 +85,13 @@ static const struct {
 };
 /* clang-format on */
 
-/* An unknown key in one of these families speaks of arithmetic and is refused; any other unknown key
- * gets a warning. */
+/* An unknown key in one of these families speaks of arithmetic and is refused; any other unknown
+ * key gets a warning. */
 static const char *const refused_families[] = {
     "attention.", "rope.", "expert", "ssm.", "swiglu", "hyper_connection.", "activation.",
 };
 
-/* ---- keys -------------------------------------------------------------------------------------- */
+/* ---- keys ------------------------------------------------------------------------------------ */
 
 const char *gp_model_key(struct model_keys *keys, const char *suffix)
 {
@@ -141,7 +142,8 @@ double gp_model_key_number(struct model_keys *keys, const char *suffix, double f
     return value;
 }
 
-/* A count that some architectures keep for every layer: an array is taken when all of it is equal. */
+/* A count that some architectures keep for every layer: an array is taken when all of it is
+ * equal. */
 static uint32_t read_layered(struct model_keys *keys, const char *suffix, uint32_t fallback,
                              uint32_t layers, uint32_t max)
 {
@@ -173,7 +175,7 @@ static uint32_t read_layered(struct model_keys *keys, const char *suffix, uint32
     return check_count(keys, value, max);
 }
 
-/* ---- keys that must not be passed over --------------------------------------------------------- */
+/* ---- keys that must not be passed over ------------------------------------------------------- */
 
 static bool read_any_number(const struct gp_gguf *gguf, const char *key, double *out)
 {
@@ -256,7 +258,7 @@ static int check_all_keys(struct model_keys *keys)
     return GP_OK;
 }
 
-/* ---- the whole --------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 static int read_arch(struct gp_hparams *hp, struct model_keys *keys)
 {

@@ -1,8 +1,9 @@
 /* Rotary positions: the file's scaling keys, and the angles that follow from them.
  *
- * Linear scaling divides every angle by the factor.  YaRN (Peng et al., 2023) divides slow pairs, those
- * that turn less than beta_slow times in the original context, leaves fast ones, that turn more than
- * beta_fast times, and blends in between; cos and sin grow by 0.1 ln(factor) + 1. */
+ * Linear scaling divides every angle by the factor.  YaRN (Peng et al., 2023) divides slow
+ * pairs, those that turn less than beta_slow times in the original context, leaves fast ones,
+ * that turn more than beta_fast times, and blends in between; cos and sin grow by 0.1 ln(factor)
+ * + 1. */
 #include <math.h>
 #include <string.h>
 

@@ -1,9 +1,10 @@
 /* From logits to a token.
  *
- * Every filter keeps a prefix of one order: higher logit first, lower id first among equals.  So what
- * is kept is told by one key, the last kept one.  Weights are whole numbers (2^40 for the best token),
- * so sums are exact, no result depends on an order of summation, and a token below 2^-40 of the best
- * is never drawn.  The drawn point lies on a line on which the kept tokens are laid out by id. */
+ * Every filter keeps a prefix of one order: higher logit first, lower id first among equals.  So
+ * what is kept is told by one key, the last kept one.  Weights are whole numbers (2^40 for the
+ * best token), so sums are exact, no result depends on an order of summation, and a token below
+ * 2^-40 of the best is never drawn.  The drawn point lies on a line on which the kept tokens are
+ * laid out by id. */
 #include "model/sampler.h"
 
 #include <float.h>
@@ -32,7 +33,7 @@ struct gp_sampler {
     uint32_t *seen;   /* [vocab] zeros between draws, see penalise()       */
 };
 
-/* ---- arithmetic -------------------------------------------------------------------------------- */
+/* ---- arithmetic ------------------------------------------------------------------------------ */
 
 /* exp and log of our own: those of a C library may differ between machines, and a draw must not.
  * exp for x <= 0, relative error below 1e-8: x = n ln2 + r, a Taylor polynomial in r, times 2^n.
@@ -88,7 +89,7 @@ static uint32_t id_of(uint64_t key)
     return ~(uint32_t)key;
 }
 
-/* ---- options ----------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 static int check_bias(const struct gp_sampling *s, uint32_t vocab_count, struct gp_error *err)
 {
@@ -155,7 +156,7 @@ void gp_sampler_close(struct gp_sampler *sampler)
     gp_mem_free(sampler);
 }
 
-/* ---- penalties, bias, mask --------------------------------------------------------------------- */
+/* ---- penalties, bias, mask ------------------------------------------------------------------- */
 
 /* seen[id] becomes 1 + the times that id was put out, for every id in the window; the second walk
  * acts on it once and clears it. */
@@ -218,7 +219,7 @@ static int32_t adjust(struct gp_sampler *s, const float *logits, const struct gp
     return best;
 }
 
-/* ---- filters ----------------------------------------------------------------------------------- */
+/* ---- filters --------------------------------------------------------------------------------- */
 
 static void swap(uint64_t *a, uint64_t *b)
 {
@@ -239,9 +240,9 @@ static void pivot_to_end(uint64_t *keys, uint32_t n)
         swap(b, c);
 }
 
-/* Bring the shortest prefix of the descending order whose weights (1 each when NULL) reach `need` to
- * the front of keys, in any order; returns its length.  All together they reach it, and need >= 1.
- * Linear on average: only the part in which the prefix ends is looked at again. */
+/* Bring the shortest prefix of the descending order whose weights (1 each when NULL) reach
+ * `need` to the front of keys, in any order; returns its length.  All together they reach it,
+ * and need >= 1. Linear on average: only the part in which the prefix ends is looked at again. */
 static uint32_t select_prefix(uint64_t *keys, uint32_t n, const uint64_t *weight, uint64_t need)
 {
     uint32_t begin = 0, end = n;
@@ -358,7 +359,7 @@ int32_t gp_sampler_draw(struct gp_sampler *s, const float *logits, const struct 
     return -1;
 }
 
-/* ---- logprobs ---------------------------------------------------------------------------------- */
+/* ---- logprobs -------------------------------------------------------------------------------- */
 
 /* log sum exp of all logits, less their maximum; the maximum in *best. */
 static double log_sum(const float *logits, uint32_t vocab_count, float *best)

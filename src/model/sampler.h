@@ -1,7 +1,8 @@
 /* The sampler: from a row of logits to a token.
  *
- * Draws are Philox keyed by (seed, choice, position): independent of batch, order, preemption and n.
- * Order of work: penalties, bias, mask, temperature, min-p, top-k, top-p; ties go to the lower id. */
+ * Draws are Philox keyed by (seed, choice, position): independent of batch, order, preemption and
+ * n.  Order of work: penalties, bias, mask, temperature, min-p, top-k, top-p; ties go to the lower
+ * id.  NaN counts as minus infinity; a token below 2^-40 of the best one is never drawn. */
 #ifndef GP_MODEL_SAMPLER_H
 #define GP_MODEL_SAMPLER_H
 
@@ -11,7 +12,7 @@
 #include "base/error.h"
 #include "growpage_options.h"
 
-/* Every field in its range; names the one that is not. */
+/* Every field in its range; names the one that is not.  Any finite temperature from 0 on will do. */
 int gp_sampling_check(const struct gp_sampling *s, uint32_t vocab_count, struct gp_error *err);
 
 /* Scratch for one vocabulary, taken at open. */

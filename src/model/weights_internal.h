@@ -7,8 +7,8 @@
 /* Used when the file does not say how long its context may be. */
 #define MODEL_CONTEXT_DEFAULT 4096u
 
-/* The keys "<architecture>.<suffix>" of a file.  The first failure stays in rc and err; what is read
- * after it is not looked at, so a caller can read a row of keys and ask once. */
+/* The keys "<architecture>.<suffix>" of a file.  The first failure stays in rc and err; what is
+ * read after it is not looked at, so a caller can read a row of keys and ask once. */
 struct model_keys {
     const struct gp_gguf *gguf;
     const char *arch;
@@ -42,8 +42,8 @@ struct model_rope {
 
 void gp_model_rope_read(struct model_rope *rope, struct model_keys *keys);
 
-/* inv_freq [rope_dim / 2]: radians a position turns each pair; factors [rope_dim / 2] or NULL divide
- * them (rope_freqs.weight). */
+/* inv_freq [rope_dim / 2]: radians a position turns each pair; factors [rope_dim / 2] or NULL
+ * divide them (rope_freqs.weight). */
 void gp_model_rope_frequencies(const struct model_rope *rope, uint32_t rope_dim,
                                const float *factors, double *inv_freq);
 

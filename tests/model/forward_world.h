@@ -33,7 +33,8 @@ struct test_world {
 void test_world_open(struct test_world *w, const struct gp_gguf *gguf, const struct test_setup *s);
 void test_world_close(struct test_world *w);
 
-/* Summaries of one slot, [layer][2][Hq][dk], then the query RMS, [layer][Hq]; returns the floats. */
+/* Summaries of one slot, [layer][2][Hq][dk], then the query RMS, [layer][Hq]; returns the
+ * floats. */
 size_t test_world_summaries(const struct test_world *w, uint32_t slot, float *out);
 
 struct test_sequence {

@@ -1,5 +1,5 @@
-/* Logits against an independent float64 reference: tools/oracle/forward_reference.py, which reads the
- * same files and whose results are committed under tests/oracle/logits.
+/* Logits against an independent float64 reference: tools/oracle/forward_reference.py, which reads
+ * the same files and whose results are committed under tests/oracle/logits.
  *
  * GP_REFERENCE_MODELS=FOLDER writes the models there, for the script, and compares nothing. */
 #include <math.h>
@@ -131,8 +131,8 @@ static struct gp_gguf_writer *write_case(const struct reference_case *c)
     return w;
 }
 
-/* The largest difference from the committed logits, as a share of their range.  The file: "rows vocab",
- * then each row's position and logits. */
+/* The largest difference from the committed logits, as a share of their range.  The file: "rows
+ * vocab", then each row's position and logits. */
 static double compare_with_file(const char *name, const float *logits)
 {
     char path[256];
