@@ -12,7 +12,8 @@
 #include "base/error.h"
 #include "growpage_options.h"
 
-/* Every field in its range; names the one that is not.  Any finite temperature from 0 on will do. */
+/* Every field in its range; names the one that is not.  Any finite temperature from 0 on will
+ * do. */
 int gp_sampling_check(const struct gp_sampling *s, uint32_t vocab_count, struct gp_error *err);
 
 /* Scratch for one vocabulary, taken at open. */
