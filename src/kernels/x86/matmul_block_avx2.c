@@ -3,7 +3,7 @@
  * A line of 64 bytes holds four columns of sixteen rows; the dword of four activation codes that
  * meets it is broadcast.  Codes of 4 and 5 bits stay unsigned (what the format takes away, 8 or 16,
  * is taken from the sum of the activation codes, exactly), so VPMADDUBSW multiplies them as they
- * are: a pair is at most 2 * 31 * 127 = 7874, and four of them, or eight of 4 bits, fit 16 bits. 
+ * are: a pair is at most 2 * 31 * 127 = 7874, and four of them, or eight of 4 bits, fit 16 bits.
  * Signed codes give their sign to the activations: a pair is at most 2 * 128 * 127 = 32512. */
 #include "base/assert.h"
 #include "kernels/x86/simd_avx2.h"

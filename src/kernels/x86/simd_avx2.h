@@ -18,7 +18,7 @@
 #define GP_INLINE static inline __attribute__((always_inline))
 
 /* Ask for `bytes` bytes from p on, while there is time.  A product with one row is as fast as its
- * weights arrive, and the hardware alone does not follow the lines of a block far enough ahead. 
+ * weights arrive, and the hardware alone does not follow the lines of a block far enough ahead.
  * Past the end of a matrix this asks in vain; it reads nothing. */
 GP_INLINE void prefetch_ahead(const uint8_t *p, size_t bytes)
 {
