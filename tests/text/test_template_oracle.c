@@ -90,8 +90,8 @@ static bool same(const struct gp_template *t, const struct gp_template_input *in
     return ok;
 }
 
-/* Opens the template of a row of expected.json; NULL when it is refused, which only a template outside
- * the families may be, and by name. */
+/* Opens the template of a row of expected.json; NULL when it is refused, which only a template
+ * outside the families may be, and by name. */
 static struct gp_template *open_row(const json_t *row)
 {
     const char *name = json_string_value(json_object_get(row, "template"));
