@@ -1,5 +1,5 @@
-/* Perplexity against llama-perplexity's (tests/oracle/README.md), through the public API: the text is
- * tokenized, cut into windows and scored as growpage perplexity does it.
+/* Perplexity against llama-perplexity's (tests/oracle/README.md), through the public API: the
+ * text is tokenized, cut into windows and scored as growpage perplexity does it.
  *
  * GP_LONG=1 scores the whole text and every requantised file that make oracles left in
  * build/oracle/quant; otherwise the first windows of the text. */
@@ -21,7 +21,7 @@
 #define QUANT_FOLDER  "build/oracle/quant"
 #define WINDOW        512u
 #define SHORT_WINDOWS 4u
-#define RELATIVE_MAX  0.005 /* the bar */
+#define RELATIVE_MAX  0.005
 
 /* The ids of the text in the model's vocabulary; gp_free(). */
 static int32_t *text_ids(const struct gp_model *model, uint32_t *count)

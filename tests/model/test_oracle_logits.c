@@ -1,15 +1,17 @@
-/* Teacher-forced logits against llama.cpp's (tests/oracle/README.md): SmolLM2, and a random
- * model of every tensor type (SmolLM2's rows are no whole blocks of the K-quants).
+/* Teacher-forced logits against llama.cpp's (tests/oracle/README.md): SmolLM2, and a random model
+ * of every tensor type (SmolLM2's rows are no whole blocks of the K-quants).
  *
- * Two bars.  Where activations stay floats, growpage and llama.cpp compute the same function, and the
- * issue's bar holds with room to spare: SmolLM2's own weights as floats.  Where they become int8
- * codes, a difference in the last bit flips codes and thirty layers carry that on, so that llama.cpp
- * does not agree with itself to better than a mean KL of 5e-3 when only its cache's type or its
- * attention kernel changes (README.md has the figures).  Against a file of Q4_1 growpage is held to
- * the same distance, and to the issue's bar through perplexity, where that noise averages out.
+ * Two bars. Where activations stay floats, growpage and llama.cpp compute the same function,
+ * and a strict bar holds with room to spare: SmolLM2's own weights as floats. Where they
+ * become int8 codes, a difference in the last bit flips codes and thirty layers carry that on, so
+ * that llama.cpp does not agree with itself to better than a mean KL of 5e-3 when only its
+ * cache's type or its attention kernel changes (README.md has the figures). Against a file of
+ * Q4_1 growpage is held to the same distance, and to 0.5 % in perplexity, where
+ * that noise averages out.
  *
- * GP_ORACLE_DUMP=FILE writes our logits of SmolLM2 Q4_1 there and of the float twin to FILE.f32,
- * [row][vocab] float32, for tools/oracle/compare.py.
+ * GP_ORACLE_DUMP=FILE writes our logits of SmolLM2 Q4_1 there and of the float twin to
+ * FILE.f32, [row][vocab] float32, for tools/oracle/compare.py.
+ *
  * --write-randoms FOLDER writes the random models there, for the generator. */
 #include <inttypes.h>
 #include <setjmp.h>
@@ -33,12 +35,17 @@
 #define PAGE_TOKENS 32u
 #define PAGE_COUNT  (ROWS_MAX / PAGE_TOKENS)
 
-/* Twice what llama.cpp's own variants lie apart at most. */
+/* Floats on both sides: a hundred times what rounding to an f16 cache leaves. */
+#define KL_FLOAT 1e-4
+
+/* One layer of int8 activations: a scale of attention that is 2 % off shows. */
+#define KL_LAYER 1e-3
+
+/* Thirty of them: llama.cpp's own variants lie up to 6.6e-3 apart, with the same best token in
+ * 96 % of the rows. */
 #define KL_INT8   1e-2
 #define SAME_INT8 0.93
 
-/* The bar. */
-#define KL_MAX   1e-3
 #define SAME_MIN 0.98
 
 static const uint32_t all_pages[PAGE_COUNT] = {1, 0};
@@ -213,7 +220,7 @@ static void smollm2_as_floats_expects_what_llama_cpp_expects(void **state)
 
     gp_gguf_close(gguf);
     assert_int_equal(sum.rows, 20 * 64);
-    assert_true(sum.kl / sum.rows <= KL_MAX);
+    assert_true(sum.kl / sum.rows <= KL_FLOAT);
     assert_true(sum.same >= SAME_MIN * sum.rows);
     assert_int_equal(sum.decided_same, sum.decided);
 }
@@ -233,10 +240,11 @@ static void smollm2_is_as_near_to_llama_cpp_as_that_is_to_itself(void **state)
     assert_true(sum.same >= SAME_INT8 * sum.rows);
 }
 
-/* ---- every tensor type ------------------------------------------------------------------------- */
+/* ---- every tensor type ----------------------------------------------------------------------- */
 
-/* Random models, an architecture after the other, so that qwen2's biases and qwen3's norms are held
- * against llama.cpp too.  One layer: in deeper ones int8 activations alone cost more than the bar. */
+/* Random models, an architecture after the other, so that qwen2's biases and qwen3's norms are
+ * held against llama.cpp too. One layer: in deeper ones int8 activations alone cost more than the
+ * bar. */
 static const struct {
     const char *name;
     enum gp_type type;
@@ -286,7 +294,9 @@ static void every_type_expects_what_llama_cpp_expects(void **state)
 
         gp_gguf_close(gguf);
         assert_int_equal(sum.rows, 2 * 64);
-        assert_true(sum.kl / sum.rows <= KL_MAX);
+        bool floats = gp_type_info(randoms[i].type)->activation == GP_ACTIVATION_F32;
+
+        assert_true(sum.kl / sum.rows <= (floats ? KL_FLOAT : KL_LAYER));
         assert_true(sum.decided_same >= SAME_MIN * sum.decided);
     }
 }

@@ -1,8 +1,9 @@
-/* What llama.cpp expects, as committed under tests/oracle/llama, and how far other logits are from it.
+/* What llama.cpp expects, as committed under tests/oracle/llama, and how far other logits are
+ * from it.
  *
- * A file of logits holds, for each position of some prompts, the best `top` logits, the log-sum-exp of
- * all, and the log of the probability outside the best (tools/oracle/logits_file.py has the layout).
- * What goes wrong in here fails the running test. */
+ * A file of logits holds, for each position of some prompts, the best `top` logits, the log-sum-exp
+ * of all, and the log of the probability outside the best (tools/oracle/logits_file.py
+ * has the layout). What goes wrong in here fails the running test. */
 #ifndef GP_TESTS_ORACLE_ORACLE_FILE_H
 #define GP_TESTS_ORACLE_ORACLE_FILE_H
 
@@ -46,14 +47,14 @@ struct test_oracle_sum {
     uint32_t decided_same;
 };
 
-/* Compare our logits [vocab] with a row.  The divergence is that of the best `top` tokens and one
- * bucket for all others: never more than the full one, and tools/oracle/compare.py shows by how much
- * less. */
+/* Compare our logits [vocab] with a row. The divergence is that of the best `top` tokens and one
+ * bucket for all others: never more than the full one, and tools/oracle/compare.py shows by how
+ * much less. */
 void test_oracle_compare(const struct test_oracle *oracle, struct test_oracle_row row,
                          const float *logits, struct test_oracle_sum *sum);
 
-/* One value of tests/oracle/llama/perplexity.txt; windows = 0: the longest run there is, and *windows
- * says how long. */
+/* One value of tests/oracle/llama/perplexity.txt; windows = 0: the longest run there is, and
+ * *windows says how long. */
 double test_oracle_perplexity(const char *model, uint32_t *windows);
 
 /* How many tokens llama.cpp makes of the text there, and their hash. */

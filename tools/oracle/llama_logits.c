@@ -1,11 +1,13 @@
-/* llama_logits MODEL COUNT FILE... : teacher-forced logits of llama.cpp, for tools/oracle/logits.py.
+/* llama_logits MODEL COUNT FILE... : teacher-forced logits of llama.cpp, for
+ * tools/oracle/logits.py.
  *
- * Each file is tokenized (BOS where the vocabulary asks, control tokens recognised) and cut to COUNT
- * tokens, which run as one batch of a fresh context: one thread, f16 KV, no flash attention.  stdout
- * gets, native-endian: u32 vocab; then for each file u32 n, i32 ids[n], float logits[n][vocab], row i
- * being what the model expects after ids[0..i].
+ * Each file is tokenized (BOS where the vocabulary asks, control tokens recognised) and cut to
+ * COUNT tokens, which run as one batch of a fresh context: one thread, f16 KV, no flash
+ * attention. stdout gets, native-endian: u32 vocab; then for each file u32 n, i32 ids[n], float
+ * logits[n][vocab], row i being what the model expects after ids[0..i].
  *
- * No part of growpage: linked with the libllama that tools/oracle/build.sh made, for generators only. */
+ * No part of growpage: linked with the libllama that tools/oracle/build.sh made, for generators
+ * only. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
