@@ -41,7 +41,7 @@ static float *floats(size_t n)
     return x;
 }
 
-/* ---- products -------------------------------------------------------------------------------- */
+/* ---- products ---- */
 
 struct product {
     const struct gp_kernels *k;
@@ -180,7 +180,7 @@ static void bench_products(struct gp_workers *one, struct gp_workers *two)
     }
 }
 
-/* ---- ratios ---------------------------------------------------------------------------------- */
+/* ---- ratios ---- */
 
 struct entry {
     const char *name;

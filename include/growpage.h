@@ -1,15 +1,15 @@
 /* libgrowpage: an LLM serving engine for GGUF models with KV memory budgeted on demand.
  *
- * The narrow waist.  The command line, the server and the evaluation see this header and nothing else
- * of the engine: no pages, no tensors, no threads.
+ * The narrow waist.  The command line, the server and the evaluation see this header and nothing
+ * else of the engine: no pages, no tensors, no threads.
  *
  *   model   an open GGUF file: weights, vocabulary, chat template.  Read-only; any thread.
- *   engine  one model, one KV pool, one thread that steps.  Requests go in as token ids and come back
- *           as token ids; text is the caller's business, through the model's functions.
+ *   engine  one model, one KV pool, one thread that steps.  Requests go in as token ids and come
+ *           back as token ids; text is the caller's business, through the model's functions.
  *
  * A function that may be refused returns GP_OK or a negative gp_status and, unless err is NULL, one
- * line that names the thing.  Out-parameters are written on success only.  What a function hands out
- * is freed with gp_free() unless said otherwise.
+ * line that names the thing.  Out-parameters are written on success only.  What a function hands
+ * out is freed with gp_free() unless said otherwise.
  *
  * See examples/simple.c for a whole program. */
 #ifndef GROWPAGE_H
@@ -34,7 +34,7 @@ GP_API const char *gp_version(void);
 /* What the library hands out.  NULL is fine. */
 GP_API void gp_free(void *memory);
 
-/* ---- model ------------------------------------------------------------------------------------- */
+/* ---- model ---- */
 
 struct gp_model;
 
@@ -118,7 +118,7 @@ GP_API const char *gp_decoder_next(struct gp_decoder *decoder, int32_t id, size_
 /* What was held back. */
 GP_API const char *gp_decoder_end(struct gp_decoder *decoder, size_t *length);
 
-/* ---- engine ------------------------------------------------------------------------------------ */
+/* ---- engine ---- */
 
 struct gp_engine;
 
@@ -142,8 +142,8 @@ GP_API void gp_engine_options_init(struct gp_engine_options *options);
 GP_API void gp_kv_options_init(struct gp_kv_options *options);
 GP_API void gp_sampling_init(struct gp_sampling *sampling); /* temperature 1, all filters off */
 
-/* "full", "growpage", "fixed:T", "random[:0.7]", "inverse", "shrink[:-0.005:1024]" into the policy's
- * fields of options; the others are left alone. */
+/* "full", "growpage", "fixed:T", "random[:0.7]", "inverse", "shrink[:-0.005:1024]" into the
+ * policy's fields of options; the others are left alone. */
 GP_API int gp_policy_parse(const char *text, struct gp_kv_options *options, struct gp_error *err);
 /* The same words back; at most 64 bytes. */
 GP_API void gp_policy_format(const struct gp_kv_options *options, char out[64]);
@@ -210,7 +210,8 @@ struct gp_request {
 
 GP_API void gp_request_init(struct gp_request *request);
 
-/* Any thread.  GP_EINVAL: a bad field, named, or a request that could never fit; GP_EAGAIN: full now. */
+/* Any thread.  GP_EINVAL: a bad field, named, or a request that could never fit; GP_EAGAIN: full
+ * now. */
 GP_API int gp_engine_submit(struct gp_engine *engine, const struct gp_request *request,
                             uint64_t *id, struct gp_error *err);
 
@@ -224,8 +225,8 @@ GP_API uint32_t gp_engine_step(struct gp_engine *engine);
 /* Step until nothing is left to do. */
 GP_API void gp_engine_run(struct gp_engine *engine);
 
-/* An eventfd that is readable when some request has news (poll() clears it), and one that is readable
- * when a submit or a cancel waits for the next step (step() clears it). */
+/* An eventfd that is readable when some request has news (poll() clears it), and one that is
+ * readable when a submit or a cancel waits for the next step (step() clears it). */
 GP_API int gp_engine_news_fd(const struct gp_engine *engine);
 GP_API int gp_engine_work_fd(const struct gp_engine *engine);
 
@@ -242,14 +243,14 @@ struct gp_token {
     float logprob; /* 0 when not asked for */
 };
 
-/* Any thread: copy choice's output tokens from index `from` on; returns how many.  *finish, when not
- * NULL, is what the choice's state was after the last token that exists now. */
+/* Any thread: copy choice's output tokens from index `from` on; returns how many.  *finish, when
+ * not NULL, is what the choice's state was after the last token that exists now. */
 GP_API uint32_t gp_engine_read(struct gp_engine *engine, uint64_t id, uint32_t choice,
                                uint32_t from, struct gp_token *out, uint32_t max,
                                enum gp_finish *finish);
 
-/* The best alternatives of output token `index`, or of prompt token `index` when prompt is set (index 0
- * has none); best first; returns how many. */
+/* The best alternatives of output token `index`, or of prompt token `index` when prompt is set
+ * (index 0 has none); best first; returns how many. */
 GP_API uint32_t gp_engine_alternatives(struct gp_engine *engine, uint64_t id, uint32_t choice,
                                        bool prompt, uint32_t index, struct gp_logprob *out,
                                        uint32_t max);
@@ -314,7 +315,7 @@ struct gp_engine_stats {
 };
 GP_API void gp_engine_stats(struct gp_engine *engine, struct gp_engine_stats *stats);
 
-/* ---- perplexity -------------------------------------------------------------------------------- */
+/* ---- perplexity ---- */
 
 struct gp_perplexity {
     double perplexity;

@@ -1,12 +1,12 @@
-/* Options that a request carries: how its cache is budgeted and how its tokens are drawn.  Plain data,
- * shared by every layer; section numbers are those of docs/PAPER.md's method. */
+/* Options that a request carries: how its cache is budgeted and how its tokens are drawn.  Plain
+ * data, shared by every layer; section numbers are those of docs/PAPER.md's method. */
 #ifndef GROWPAGE_OPTIONS_H
 #define GROWPAGE_OPTIONS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* ---- the cache (section 7) --------------------------------------------------------------------- */
+/* ---- the cache (section 7) ---- */
 
 enum gp_policy {
     GP_POLICY_FULL,     /* grows at every boundary, never compresses                 */
@@ -77,7 +77,7 @@ struct gp_kv_options {
     enum gp_kv_resume resume;
 };
 
-/* ---- sampling ---------------------------------------------------------------------------------- */
+/* ---- sampling ---- */
 
 struct gp_logit_bias {
     int32_t id;

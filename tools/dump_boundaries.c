@@ -36,7 +36,7 @@ static void fail(const char *what)
     exit(1);
 }
 
-/* ---- sections ----------------------------------------------------------------------------------- */
+/* ---- sections ---- */
 
 static void write_bytes(struct dump *d, const void *bytes, size_t count)
 {
@@ -73,7 +73,7 @@ static const struct gp_hparams *hparams(const struct dump *d)
     return &d->engine->model->weights->hp;
 }
 
-/* ---- hooks -------------------------------------------------------------------------------------- */
+/* ---- hooks ---- */
 
 static void see_keys(struct dump *d, const struct gp_seq *seq)
 {
@@ -190,7 +190,7 @@ static void on_boundary(void *ctx, const struct gp_seq *seq, struct gp_decision 
     gp_mem_freeze();
 }
 
-/* ---- options ------------------------------------------------------------------------------------ */
+/* ---- options ---- */
 
 static int word(const char *value, const char *const *words, int count)
 {
@@ -278,7 +278,7 @@ static void write_model(struct dump *d)
     section(d, "inv_freq", 3, dims, d->engine->model->weights->inv_freq, dims[0] * sizeof(double));
 }
 
-/* ---- the run ------------------------------------------------------------------------------------ */
+/* ---- the run ---- */
 
 static void run(struct dump *d, uint32_t prompt_count, uint32_t output_count, uint64_t seed)
 {
@@ -310,7 +310,7 @@ static void run(struct dump *d, uint32_t prompt_count, uint32_t output_count, ui
 int main(int argc, char **argv)
 {
     struct dump d = {0};
-    struct gp_model *model;
+    struct gp_model *model = NULL;
     struct gp_model_options model_options = {.path = argc > 1 ? argv[1] : NULL};
     struct gp_engine_options options;
     struct gp_error err = {""};

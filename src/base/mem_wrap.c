@@ -1,6 +1,6 @@
-/* Debug builds link with -Wl,--wrap=malloc (and calloc, realloc): a call from our own objects or from a
- * static library on a thread that has promised not to allocate aborts here.  libc's own calls are not
- * seen, which is what we want. */
+/* Debug builds link with -Wl,--wrap=malloc (and calloc, realloc): a call from our own objects or
+ * from a static library on a thread that has promised not to allocate aborts here.  libc's own
+ * calls are not seen, which is what we want. */
 #ifdef GP_DEBUG
 
 #include <stddef.h>

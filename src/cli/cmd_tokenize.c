@@ -150,7 +150,7 @@ int gp_cmd_tokenize(struct gp_settings *s)
     return rc ? gp_tell(GP_EXIT_FAILED, &err) : GP_EXIT_OK;
 }
 
-/* ---- detokenize ------------------------------------------------------------------------------ */
+/* ---- detokenize ---- */
 
 struct ids {
     int32_t *items;

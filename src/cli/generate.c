@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "cli/io.h"
 
-/* ---- history --------------------------------------------------------------------------------- */
+/* ---- history ---- */
 
 void gp_history_add(struct gp_history *h, uint32_t value)
 {
@@ -53,7 +53,7 @@ void gp_history_draw(const struct gp_history *h, bool unicode, char out[GP_GRAPH
     *at = 0;
 }
 
-/* ---- generation ------------------------------------------------------------------------------ */
+/* ---- generation ---- */
 
 #define READ_AT_ONCE 64u
 

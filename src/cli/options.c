@@ -13,7 +13,7 @@
 #define HELP_INDENT 30u
 #define HELP_WIDTH  96u
 
-/* ---- numbers --------------------------------------------------------------------------------- */
+/* ---- numbers ---- */
 
 bool gp_parse_int(const char *text, int64_t *out)
 {
@@ -74,7 +74,7 @@ bool gp_parse_double(const char *text, double *out)
     return true;
 }
 
-/* ---- names ----------------------------------------------------------------------------------- */
+/* ---- names ---- */
 
 /* The next item of a list that is apart by spaces or '|'; NULL at the end. */
 static const char *next_name(const char **list, size_t *length)
@@ -173,7 +173,7 @@ const char *gp_nearest(const char *word, const char *names, uint32_t *best, size
     return found;
 }
 
-/* ---- values ---------------------------------------------------------------------------------- */
+/* ---- values ---- */
 
 static void store(void *target, const struct gp_option *option, const void *value, size_t bytes)
 {
@@ -325,7 +325,7 @@ static int store_use(void *target, const struct use *use, struct gp_error *err)
     return GP_EINVAL;
 }
 
-/* ---- the line -------------------------------------------------------------------------------- */
+/* ---- the line ---- */
 
 static const struct gp_option *find_option(const struct gp_option *table, uint32_t count,
                                            unsigned command, const char *name, size_t length)
@@ -408,7 +408,7 @@ int gp_options_parse(const struct gp_option *table, uint32_t count, unsigned com
     return GP_OK;
 }
 
-/* ---- help ------------------------------------------------------------------------------------ */
+/* ---- help ---- */
 
 /* Words of text from column HELP_INDENT on; the cursor stands in `column`. */
 static void fold(FILE *out, size_t column, const char *text)

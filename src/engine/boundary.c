@@ -1,8 +1,8 @@
 /* The capacity boundary on bytes: demand (spec.md section 3) and Compress & Hold (section 4).
  *
  * The scheduler says when and what; the kernels do the arithmetic; here the two are joined, one
- * (layer, KV head) after another, spread over the workers.  Nothing decided here depends on who ran an
- * item or in what order: sums are integers, and every head writes only its own block. */
+ * (layer, KV head) after another, spread over the workers.  Nothing decided here depends on who
+ * ran an item or in what order: sums are integers, and every head writes only its own block. */
 #include <stddef.h>
 #include <string.h>
 
@@ -81,8 +81,8 @@ void gp_boundary_close(struct gp_engine *engine)
     gp_mem_free(engine->rope_sin);
 }
 
-/* Section 3's query of one view and head: the summary scaled to the latest query's RMS, rotated to the
- * last cached position.  A zero summary stays zero: every score is then 0. */
+/* Section 3's query of one view and head: the summary scaled to the latest query's RMS, rotated
+ * to the last cached position.  A zero summary stays zero: every score is then 0. */
 static void summary_query(const struct gp_engine *engine, const struct gp_seq *seq, uint32_t layer,
                           uint32_t view, uint32_t head, float *query)
 {
@@ -122,7 +122,7 @@ static void set_position(struct gp_engine *engine, const struct gp_seq *seq)
                    weights->hp.rope_scale, engine->rope_cos, engine->rope_sin);
 }
 
-/* ---- demand ------------------------------------------------------------------------------------ */
+/* ---- demand ---- */
 
 /* What one set of fixed-point weights adds to the demand: K, or an entropy share. */
 static uint64_t demand_of(const struct gp_kv_options *kv, const uint32_t *weights, uint32_t n,
@@ -216,7 +216,7 @@ struct gp_signal gp_boundary_measure(void *ctx, struct gp_seq *seq)
     return signal;
 }
 
-/* ---- Compress & Hold --------------------------------------------------------------------------- */
+/* ---- Compress & Hold ---- */
 
 /* scratch->score [history]: retention scores of one KV head. */
 static void score_head(const struct boundary *b, const struct gp_kv_view *kv, uint32_t layer,

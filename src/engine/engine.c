@@ -1,6 +1,8 @@
-/* The engine: options, start and end.  Everything that it will ever need is taken in gp_engine_open().
+/* The engine: options, start and end.  Everything that it will ever need is taken in
+ * gp_engine_open().
  *
- * See README.md for the words, step.c for the loop, requests.c for the side that other threads see. */
+ * See README.md for the words, step.c for the loop, requests.c for the side that other threads
+ * see. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,7 +73,7 @@ const char *gp_finish_name(enum gp_finish finish)
     return "unknown";
 }
 
-/* ---- options ------------------------------------------------------------------------------------ */
+/* ---- options ---- */
 
 static int check_range(const char *name, uint32_t value, uint32_t low, uint32_t high,
                        struct gp_error *err)
@@ -168,7 +170,7 @@ static int choose_pages(struct gp_engine_options *o, size_t page_bytes, struct g
     return GP_OK;
 }
 
-/* ---- open and close ----------------------------------------------------------------------------- */
+/* ---- open and close ---- */
 
 static int open_cache(struct gp_engine *engine, struct gp_error *err)
 {

@@ -1,8 +1,8 @@
 /* What the files of the engine share.  See README.md for the words.
  *
- * Two kinds of state: what the engine's thread owns (scheduler, cache, forward pass) and what any
- * thread may touch under `lock` (request table, slab, inbox, published counts).  The lock is held for
- * bookkeeping only, never across a step's arithmetic. */
+ * Two kinds of state: what the engine's thread owns (scheduler, cache, forward pass) and what
+ * any thread may touch under `lock` (request table, slab, inbox, published counts).  The lock is
+ * held for bookkeeping only, never across a step's arithmetic. */
 #ifndef GP_ENGINE_INTERNAL_H
 #define GP_ENGINE_INTERNAL_H
 
@@ -117,7 +117,8 @@ struct boundary_scratch {
     uint64_t score_ns, select_ns, compact_ns;
 };
 
-/* For tests and measurement: look at a boundary's inputs and outcome.  NULL members are not called. */
+/* For tests and measurement: look at a boundary's inputs and outcome.  NULL members are not
+ * called. */
 struct gp_engine_hooks {
     /* Before the moves of any head. */
     void (*compacting)(void *ctx, struct gp_engine *engine, const struct gp_seq *seq,

@@ -1,5 +1,5 @@
-/* The model as programs see it: a GGUF, its vocabulary, its template and its packed weights behind one
- * handle.  Text goes in and out here; the engine itself speaks token ids only. */
+/* The model as programs see it: a GGUF, its vocabulary, its template and its packed weights
+ * behind one handle.  Text goes in and out here; the engine itself speaks token ids only. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -194,7 +194,7 @@ const int32_t *gp_model_ends(const struct gp_model *model, uint32_t *count)
     return gp_tokenizer_ends(model->tokenizer, count);
 }
 
-/* ---- text -------------------------------------------------------------------------------------- */
+/* ---- text ---- */
 
 int gp_model_tokenize(const struct gp_model *model, const char *text, size_t length,
                       bool add_special, bool parse_special, int32_t **ids, uint32_t *count,
@@ -305,7 +305,7 @@ int gp_model_apply_template(const struct gp_model *model, const struct gp_chat *
     return rc;
 }
 
-/* ---- decoder ----------------------------------------------------------------------------------- */
+/* ---- decoder ---- */
 
 struct gp_decoder {
     struct gp_detokenizer detokenizer;

@@ -1,7 +1,7 @@
 /* Perplexity by llama-perplexity's convention: see gp_perplexity() in growpage.h.
  *
- * No scheduler: each window is one sequence that is prefilled in chunks over pages of its own, with an
- * f16 cache. */
+ * No scheduler: each window is one sequence that is prefilled in chunks over pages of its own,
+ * with an f16 cache. */
 #include <math.h>
 #include <string.h>
 

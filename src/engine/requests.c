@@ -1,8 +1,9 @@
 /* Requests as other threads see them: submit, cancel, read, poll, release.
  *
  * A submit copies everything into one block of the slab and leaves the request in the inbox; the
- * engine's thread takes it from there at its next step.  What a step made is published at its end in
- * one go, so a reader sees whole steps.  Every function here holds the lock for bookkeeping only. */
+ * engine's thread takes it from there at its next step.  What a step made is published at its
+ * end in one go, so a reader sees whole steps.  Every function here holds the lock for
+ * bookkeeping only. */
 #include <errno.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -114,7 +115,7 @@ static struct choice *find_choice(struct gp_engine *engine, uint64_t id, uint32_
     return request && index < request->asked.n ? &request->choices[index] : NULL;
 }
 
-/* ---- submit ------------------------------------------------------------------------------------ */
+/* ---- submit ---- */
 
 static int check_ids(const char *what, const int32_t *ids, uint32_t count, uint32_t vocab,
                      struct gp_error *err)
@@ -171,7 +172,8 @@ static int check_request(const struct gp_engine *engine, const struct gp_request
     return GP_OK;
 }
 
-/* The request's arrays, one behind another in one block.  With block NULL only the size is counted. */
+/* The request's arrays, one behind another in one block.  With block NULL only the size is
+ * counted. */
 struct layout {
     uint8_t *block;
     size_t at;
@@ -298,7 +300,7 @@ int gp_engine_submit(struct gp_engine *engine, const struct gp_request *asked, u
     return rc;
 }
 
-/* ---- the engine's side ------------------------------------------------------------------------- */
+/* ---- the engine's side ---- */
 
 static void start(struct gp_engine *engine, struct request *request)
 {
@@ -438,7 +440,8 @@ static void retire(struct gp_engine *engine, struct request *request, struct cho
         free_request(engine, request);
 }
 
-/* What has been counted once stands still: the sum over those that are gone and those that are not. */
+/* What has been counted once stands still: the sum over those that are gone and those that are
+ * not. */
 static void sum_counters(struct gp_engine *engine)
 {
     struct gp_engine_stats sum = engine->retired;
@@ -486,7 +489,7 @@ void gp_requests_publish(struct gp_engine *engine)
         raise_fd(engine->news_fd);
 }
 
-/* ---- readers ----------------------------------------------------------------------------------- */
+/* ---- readers ---- */
 
 void gp_engine_cancel(struct gp_engine *engine, uint64_t id)
 {

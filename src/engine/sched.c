@@ -1,8 +1,8 @@
 /* The life of a sequence: queued, admitted, run, preempted, finished, forgotten.
  *
- * Both lists are kept in order of arrival.  For the queue that is first come first served and puts the
- * preempted in front, since whoever ran arrived before whoever never did; for the running list it makes
- * the newest the last. */
+ * Both lists are kept in order of arrival.  For the queue that is first come first served and
+ * puts the preempted in front, since whoever ran arrived before whoever never did; for the
+ * running list it makes the newest the last. */
 #include "engine/sched.h"
 
 #include "base/assert.h"
@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "engine/sched_internal.h"
 
-/* ---- lists ------------------------------------------------------------------------------------- */
+/* ---- lists ---- */
 
 static void list_insert(struct gp_seq_list *list, struct gp_seq *seq)
 {
@@ -48,7 +48,7 @@ static void list_remove(struct gp_seq_list *list, struct gp_seq *seq)
     list->count--;
 }
 
-/* ---- open and close ---------------------------------------------------------------------------- */
+/* ---- open and close ---- */
 
 static int check_options(const struct gp_sched_options *o, struct gp_error *err)
 {
@@ -144,7 +144,7 @@ void gp_sched_close(struct gp_sched *sched)
     free_memory(sched);
 }
 
-/* ---- a sequence -------------------------------------------------------------------------------- */
+/* ---- a sequence ---- */
 
 bool gp_sched_fits(const struct gp_sched *sched, uint32_t prompt_count)
 {
@@ -215,8 +215,9 @@ bool gp_sched_admit(struct gp_sched *s, struct gp_seq *seq)
     return true;
 }
 
-/* Take a running sequence off the machine: pages, slot, and all that a run has built up.  The newest
- * page goes back first, and so is the first to be reused: what lies before it is worth more. */
+/* Take a running sequence off the machine: pages, slot, and all that a run has built up.  The
+ * newest page goes back first, and so is the first to be reused: what lies before it is worth
+ * more. */
 static void stop_running(struct gp_sched *s, struct gp_seq *seq)
 {
     gp_assert(seq->state == GP_SEQ_RUNNING);
@@ -233,10 +234,10 @@ static void stop_running(struct gp_sched *s, struct gp_seq *seq)
     seq->has_summaries = false;
 }
 
-/* A replay needs nothing said here: the log and `need` are kept, and what was stopped in the middle of a
- * replay replays all of it again.  A recompute takes every known token for a prompt, in as many pages
- * as they fill, and forgets what was decided: `start` asks for a generated token after these, and the
- * next boundary, wherever it now lies, is decided afresh. */
+/* A replay needs nothing said here: the log and `need` are kept, and what was stopped in the
+ * middle of a replay replays all of it again.  A recompute takes every known token for a prompt,
+ * in as many pages as they fill, and forgets what was decided: `start` asks for a generated
+ * token after these, and the next boundary, wherever it now lies, is decided afresh. */
 void gp_sched_preempt(struct gp_sched *sched, struct gp_seq *seq)
 {
     stop_running(sched, seq);
@@ -300,7 +301,7 @@ void gp_sched_forget(struct gp_sched *sched, struct gp_seq *seq)
     sched->free = seq;
 }
 
-/* ---- looking ----------------------------------------------------------------------------------- */
+/* ---- looking ---- */
 
 uint32_t gp_sched_running(const struct gp_sched *sched)
 {

@@ -1,7 +1,7 @@
 /* The scheduler: which rows run in a step, who holds which pages, who waits.
  *
- * Knows counts, pages and the policy's decisions; knows no tensor, no token id, no text and no clock.
- * What must touch bytes (measuring demand, compacting) is asked of its owner through struct
+ * Knows counts, pages and the policy's decisions; knows no tensor, no token id, no text and no
+ * clock. What must touch bytes (measuring demand, compacting) is asked of its owner through struct
  * gp_sched_ops, so the same scheduler runs in the simulator with no model at all.
  *
  * One thread.  Everything is taken at open; nothing is allocated after. */
@@ -34,10 +34,10 @@ struct gp_seq {
     struct gp_kv_options kv;
 
     uint32_t prompt_count; /* tokens of the prompt                                           */
-    uint32_t
-        prefill_count;    /* rows run as a prompt: prompt_count, or all tokens that were known when
-                               a recompute began (--kv-resume).  Rows from this one on are generated
-                               ones: they update the summaries, and boundaries lie among them      */
+    /* Rows that are run as a prompt: prompt_count, or all tokens that were known when a recompute
+     * began (--kv-resume).  Rows from this one on are generated ones: they update the summaries,
+     * and boundaries lie among them. */
+    uint32_t prefill_count;
     uint32_t token_count; /* known tokens: prompt and output                                */
     uint32_t computed;    /* n_tokens: rows that have run                                    */
     uint32_t cached;      /* n_cached: slots in use                                          */
@@ -83,10 +83,10 @@ struct gp_sched_ops {
     /* Compress & Hold (section 4): keep what r says, in the sequence's own first pages.  Called
      * before the scheduler changes cached and pages. */
     void (*compact)(void *ctx, struct gp_seq *seq, const struct gp_retention *r);
-    /* A decision was taken (not a replayed one): once for each, for events and traces.  Called when it
-     * has been carried out; or before seq gives way, if it must for the page that it wants, with
-     * seq->pages still pages_before.  signal is NULL when demand was not measured.  May be NULL, as
-     * preempted may. */
+    /* A decision was taken (not a replayed one): once for each, for events and traces.  Called
+     * when it has been carried out; or before seq gives way, if it must for the page that it
+     * wants, with seq->pages still pages_before.  signal is NULL when demand was not measured.
+     * May be NULL, as preempted may. */
     void (*boundary)(void *ctx, const struct gp_seq *seq, struct gp_decision decision,
                      const struct gp_signal *signal, uint32_t pages_before);
     /* seq lost its pages and waits again. */
@@ -113,23 +113,23 @@ void gp_sched_close(struct gp_sched *sched);
 /* Would a prompt of this length fit the pool when alone (section 6: floor(prompt/b) + 1 <= N)? */
 bool gp_sched_fits(const struct gp_sched *sched, uint32_t prompt_count);
 
-/* Queue a sequence, at the end.  NULL when max_waiting wait already or no seq is free.  kv has passed
- * gp_policy_check(); 1 <= prompt_count <= context. */
+/* Queue a sequence, at the end.  NULL when max_waiting wait already or no seq is free.  kv has
+ * passed gp_policy_check(); 1 <= prompt_count <= context. */
 struct gp_seq *gp_sched_add(struct gp_sched *sched, uint32_t prompt_count,
                             const struct gp_kv_options *kv);
 
-/* Plan a step: decode rows first, oldest first, passing boundaries as they come; then prompts and
- * replays in chunks; then admissions, unless something was preempted.  The runs stay valid until
- * gp_sched_ran().  A sequence that is alone and cannot go on is put into GP_SEQ_DONE and
- * reported in *stuck (NULL otherwise).  True: there is at least one row.  False: no row can run; nothing
- * is left, or *stuck is set and the next plan goes on with the others. */
+/* Plan a step: decode rows first, oldest first, passing boundaries as they come; then prompts
+ * and replays in chunks; then admissions, unless something was preempted.  The runs stay valid
+ * until gp_sched_ran().  A sequence that is alone and cannot go on is put into GP_SEQ_DONE and
+ * reported in *stuck (NULL otherwise).  True: there is at least one row.  False: no row can run;
+ * nothing is left, or *stuck is set and the next plan goes on with the others. */
 bool gp_sched_plan(struct gp_sched *sched, struct gp_plan *plan, struct gp_seq **stuck);
 
 /* All rows of the plan have run: advance computed, cached, has_summaries. */
 void gp_sched_ran(struct gp_sched *sched, const struct gp_plan *plan);
 
-/* A token was drawn for seq (its run was `last`) and is to be run: token_count grows by one.  Between a
- * run that was `last` and the next plan a sequence is appended to or finished. */
+/* A token was drawn for seq (its run was `last`) and is to be run: token_count grows by one.
+ * Between a run that was `last` and the next plan a sequence is appended to or finished. */
 void gp_sched_append(struct gp_sched *sched, struct gp_seq *seq);
 
 /* seq has finished, failed or was cancelled, in whatever state: pages and slot are back when this
@@ -144,8 +144,8 @@ uint32_t gp_sched_waiting(const struct gp_sched *sched);
 struct gp_seq *gp_sched_first_running(struct gp_sched *sched); /* oldest first, by next */
 struct gp_seq *gp_sched_first_waiting(struct gp_sched *sched);
 
-/* Walk everything: every page of the pool is held by exactly the sequences whose tables name it, query
- * slots are bound once, cached <= pages * b, order of arrival, counters. */
+/* Walk everything: every page of the pool is held by exactly the sequences whose tables name it,
+ * query slots are bound once, cached <= pages * b, order of arrival, counters. */
 void gp_sched_check(const struct gp_sched *sched);
 
 /* Test hook: preempt seq now, as if the pool had run dry. */

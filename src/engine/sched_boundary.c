@@ -1,23 +1,25 @@
-/* What happens when a sequence's pages are full and its next row has no slot (spec.md sections 3 to 6).
+/* What happens when a sequence's pages are full and its next row has no slot (spec.md sections 3 to
+ * 6).
  *
  * DECIDED ONCE, CARRIED OUT AS OFTEN AS NEEDED
  *
- * A boundary that the sequence meets for the first time is decided: the policy answers, the answer is
- * counted, and if it was a growth for which there is no page it becomes what the rules make of it, a
- * compaction or a growth that others make room for.  That, and not what the policy first said, is
- * what the log keeps, because that is what happened to the cache.  The entry is written before anybody
- * is preempted.  So if the sequence itself has to give way, its decision is simply the last entry of the
- * log; the replay repeats it like any other, and `need` has made sure that the page is among those
- * taken at admission.  No decision is ever pending in a second place.
+ * A boundary that the sequence meets for the first time is decided: the policy answers, the answer
+ * is counted, and if it was a growth for which there is no page it becomes what the rules make of
+ * it, a compaction or a growth that others make room for.  That, and not what the policy first
+ * said, is what the log keeps, because that is what happened to the cache.  The entry is written
+ * before anybody is preempted.  So if the sequence itself has to give way, its decision is simply
+ * the last entry of the log; the replay repeats it like any other, and `need` has made sure that
+ * the page is among those taken at admission.  No decision is ever pending in a second place.
  *
- * A boundary met again (log_at < log_count) repeats the log and asks nobody: not the policy, for the
- * pool looks different now, and not the pool, for all pages of the replay are held already.
+ * A boundary met again (log_at < log_count) repeats the log and asks nobody: not the policy, for
+ * the pool looks different now, and not the pool, for all pages of the replay are held already.
  *
  * PAGES OF A REPLAY
  *
- * A replay holds its peak from the start and uses `pages` of it.  A compaction in the middle lowers
- * `pages` (a shrink, or the cut of a long prompt) but gives nothing back while the log still has
- * growths to come; when its last entry has been carried out, what is held beyond `pages` goes. */
+ * A replay holds its peak from the start and uses `pages` of it.  A compaction in the middle
+ * lowers `pages` (a shrink, or the cut of a long prompt) but gives nothing back while the log
+ * still has growths to come; when its last entry has been carried out, what is held beyond
+ * `pages` goes. */
 #include <stddef.h>
 
 #include "base/assert.h"

@@ -94,7 +94,8 @@ static void check_states(const struct gp_sched *s)
     gp_assert(s->running.count <= s->options.max_seqs);
 }
 
-/* Every page: as many references as tables that name it.  Every query slot: bound once, or free once. */
+/* Every page: as many references as tables that name it.  Every query slot: bound once, or free
+ * once. */
 void gp_sched_check(const struct gp_sched *sched)
 {
     uint32_t pages = gp_pool_total(sched->pool);

@@ -3,40 +3,42 @@
  * THE ORDER
  *
  * 1. Decode rows: one for every running sequence that has computed all but its last token, oldest
- *    first.  A stream that people are reading does not wait for somebody else's prompt; and there is
- *    always room, since a step has at least as many rows as sequences may run.
- * 2. Chunks of prompts and replays, oldest first, from the rows that are left.  Several sequences may be
- *    half-way through.
- * 3. Admissions from the front of the queue, and nobody past a front that does not fit: an old large
- *    request must not wait for ever behind small new ones.
+ *    first.  A stream that people are reading does not wait for somebody else's prompt; and there
+ *    is always room, since a step has at least as many rows as sequences may run.
+ * 2. Chunks of prompts and replays, oldest first, from the rows that are left.  Several sequences
+ *    may be half-way through.
+ * 3. Admissions from the front of the queue, and nobody past a front that does not fit: an old
+ *    large request must not wait for ever behind small new ones.
  *
  * WHO GIVES WAY
  *
- * A decode row whose pages are full passes its boundary here, in step 1, and may need a page that is not
- * there.  Then the newest running sequence gives way, over and over, wherever it stands: a half-done
- * prompt holds pages as well as a decoding stream does, and a rule that spares it would let it and the
- * others wait for each other.  The one who asks may be the newest itself.  Since step 1 goes from
- * oldest to newest, whoever gives way has no row in this plan yet.  Prompts take all their pages when
- * they are admitted and replays their peak, so steps 2 and 3 never ask for a page in the middle.
+ * A decode row whose pages are full passes its boundary here, in step 1, and may need a page that
+ * is not there.  Then the newest running sequence gives way, over and over, wherever it stands: a
+ * half-done prompt holds pages as well as a decoding stream does, and a rule that spares it would
+ * let it and the others wait for each other.  The one who asks may be the newest itself.  Since
+ * step 1 goes from oldest to newest, whoever gives way has no row in this plan yet.  Prompts take
+ * all their pages when they are admitted and replays their peak, so steps 2 and 3 never ask for a
+ * page in the middle.
  *
  * WHY IT NEVER WEDGES
  *
  * Every plan with somebody running runs at least one row of the oldest, or ends it:
  *
- *   - It decodes: at a boundary it grows, compresses, or is denied and preempts all newer ones, one by
- *     one.  If that was not enough it is alone, holds every page there is, and can neither grow nor
- *     compress: it ends, with a reason, instead of blocking the rest.
- *   - It is in a prompt or a replay: step 1 spent at most one row on each of the others, so a row is
- *     left, and step 2 begins with it.  Its pages are held; a boundary inside is repeated from the log.
+ *   - It decodes: at a boundary it grows, compresses, or is denied and preempts all newer ones, one
+ *     by one.  If that was not enough it is alone, holds every page there is, and can neither grow
+ *     nor compress: it ends, with a reason, instead of blocking the rest.
+ *   - It is in a prompt or a replay: step 1 spent at most one row on each of the others, so a row
+ *     is left, and step 2 begins with it.  Its pages are held; a boundary inside is repeated from
+ *     the log.
  *
- * The oldest gives way to nobody, so it finishes after finitely many plans, and then the next is the
- * oldest.  With nobody running, the front of the queue is admitted if the whole pool can hold it, and
- * ends if it cannot.  A replay always fits: its pages were once held, or decided on while others
- * still held some.
+ * The oldest gives way to nobody, so it finishes after finitely many plans, and then the next is
+ * the oldest.  With nobody running, the front of the queue is admitted if the whole pool can hold
+ * it, and ends if it cannot.  A replay always fits: its pages were once held, or decided on while
+ * others still held some.
  *
- * Nobody is admitted in a step that preempted.  The pages that came free were meant for the one who
- * asked; a newcomer would take them, be the newest, and lose them again.  Unless nobody runs: then
- * there is no one to keep them for. */
+ * Nobody is admitted in a step that preempted.  The pages that came free were meant for the one
+ * who asked; a newcomer would take them, be the newest, and lose them again.  Unless nobody
+ * runs: then there is no one to keep them for. */
 #include <stddef.h>
 
 #include "base/assert.h"

@@ -7,8 +7,8 @@
 #include "base/assert.h"
 #include "base/mem.h"
 
-/* A block of at least this size is cleared by handing its memory to the system, which also keeps one
- * giant request from leaving the process large for ever. */
+/* A block of at least this size is cleared by handing its memory to the system, which also keeps
+ * one giant request from leaving the process large for ever. */
 #define DROP_BYTES (1u << 20)
 
 static void clear(void *block, size_t bytes)

@@ -1,7 +1,7 @@
 /* One step: take what was submitted, plan, run the rows, draw the tokens, publish.
  *
- * The engine's thread allocates nothing here.  Callbacks of a request run between draws, in the order
- * of the plan, never beside each other. */
+ * The engine's thread allocates nothing here.  Callbacks of a request run between draws, in the
+ * order of the plan, never beside each other. */
 #include <string.h>
 
 #include "base/assert.h"
@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "engine/engine_internal.h"
 
-/* ---- what the scheduler tells ------------------------------------------------------------------- */
+/* ---- what the scheduler tells ---- */
 
 void gp_step_boundary(void *ctx, const struct gp_seq *seq, struct gp_decision decision,
                       const struct gp_signal *signal, uint32_t pages_before)
@@ -42,7 +42,7 @@ void gp_step_boundary(void *ctx, const struct gp_seq *seq, struct gp_decision de
     }
 }
 
-/* ---- the batch ---------------------------------------------------------------------------------- */
+/* ---- the batch ---- */
 
 /* Prompt rows whose logits are wanted: those whose next token has no logprob yet. */
 static bool scores_prompt(const struct request *request, const struct gp_seq *seq)
@@ -98,7 +98,7 @@ static uint32_t run_rows(struct gp_engine *engine, const struct gp_plan *plan)
     return wanted;
 }
 
-/* ---- drawing ------------------------------------------------------------------------------------ */
+/* ---- drawing ---- */
 
 static bool contains(const int32_t *ids, uint32_t count, int32_t id)
 {
@@ -325,7 +325,7 @@ static void draw_tokens(struct gp_engine *engine, const struct gp_plan *plan, ui
     gp_assert(done + filled == wanted);
 }
 
-/* ---- the step ----------------------------------------------------------------------------------- */
+/* ---- the step ---- */
 
 static void end_stuck(struct gp_engine *engine, struct gp_seq *stuck)
 {

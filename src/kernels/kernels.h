@@ -34,7 +34,7 @@
 
 struct gp_error;
 
-/* ---- number formats -------------------------------------------------------------------------- */
+/* ---- number formats ---- */
 
 /* The ids are GGUF's. */
 enum gp_type {
@@ -80,7 +80,7 @@ uint16_t gp_f32_to_bf16(float value); /* round to nearest even; NaN stays NaN */
 /* The definition of every format: `n` elements (whole blocks) of file bytes to float. */
 void gp_dequantize(enum gp_type type, const void *blocks, size_t n, float *out);
 
-/* ---- matrices -------------------------------------------------------------------------------- */
+/* ---- matrices ---- */
 
 /* A weight matrix [n_out, n_in] in the layout that the kernels like: packed once, read-only after.
  * Only this room knows the order inside; it is the same for every level, so that one packing serves
@@ -121,7 +121,7 @@ struct gp_activations {
     int32_t *sum;
 };
 
-/* ---- the paged cache ------------------------------------------------------------------------- */
+/* ---- the paged cache ---- */
 
 /* A page of the pool is one block of gp_kv_block_bytes() for each (layer, KV head), in that order
  * (design.md, "Page").  Inside, keys come first, values after; only this room knows the rest:
@@ -158,7 +158,7 @@ struct gp_move {
     uint32_t to;
 };
 
-/* ---- the table ------------------------------------------------------------------------------- */
+/* ---- the table ---- */
 
 struct gp_kernels {
     const char *level; /* "ref", "avx2", "avx512" */
@@ -248,7 +248,7 @@ uint32_t gp_coverage_count(const uint32_t *weights, uint32_t n, double coverage,
 void gp_select(const float *score, uint32_t slot_count, uint32_t page_tokens, uint32_t local,
                uint32_t keep, uint32_t *kept, uint64_t *scratch);
 
-/* ---- levels ---------------------------------------------------------------------------------- */
+/* ---- levels ---- */
 
 enum gp_level {
     GP_LEVEL_REF,

@@ -1,8 +1,8 @@
 /* Plans of moves: where the survivors of a compaction go (spec.md section 4).
  *
- * Slots in, pairs of slots out; touches no byte of a page.  A plan is an array of uint32_t, `from` and
- * `to` alternating, which is the layout of the kernels' struct gp_move: this room may not include
- * that one, and the engine, which knows both, passes the one as the other. */
+ * Slots in, pairs of slots out; touches no byte of a page.  A plan is an array of uint32_t,
+ * `from` and `to` alternating, which is the layout of the kernels' struct gp_move: this room may
+ * not include that one, and the engine, which knows both, passes the one as the other. */
 #ifndef GP_KV_PLAN_H
 #define GP_KV_PLAN_H
 

@@ -1,6 +1,7 @@
-/* The free list is a queue threaded through an array: a page's entry names the next one to be taken.
- * Released pages go to the end and takes come from the front, which makes the order of reuse the order
- * of release, and lets the walker prove that no page is listed twice without a mark for each. */
+/* The free list is a queue threaded through an array: a page's entry names the next one to be
+ * taken. Released pages go to the end and takes come from the front, which makes the order of
+ * reuse the order of release, and lets the walker prove that no page is listed twice without a
+ * mark for each. */
 #include "kv/pool.h"
 
 #include "base/assert.h"

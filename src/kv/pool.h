@@ -1,8 +1,8 @@
 /* The page pool: who holds which page.  Books only: no byte of a page is touched here.
  *
- * A page is *free* (no reference), *owned* (one) or *shared* (more).  Free pages wait in the order in
- * which they were released and are taken oldest first, so that what was cached in them stays findable
- * as long as can be.  One thread, the engine's, calls all of this. */
+ * A page is *free* (no reference), *owned* (one) or *shared* (more).  Free pages wait in the
+ * order in which they were released and are taken oldest first, so that what was cached in them
+ * stays findable as long as can be.  One thread, the engine's, calls all of this. */
 #ifndef GP_KV_POOL_H
 #define GP_KV_POOL_H
 

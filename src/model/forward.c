@@ -77,7 +77,7 @@ struct gp_forward {
     uint32_t product_count;
 };
 
-/* ---- products -------------------------------------------------------------------------------- */
+/* ---- products ---- */
 
 static enum gp_activation kind_of(const struct gp_matrix *m)
 {
@@ -159,7 +159,7 @@ static void run_rows(struct gp_forward *f, uint32_t row_count, gp_work_fn *fn)
     gp_workers_run(f->workers, row_count, ROW_GRAIN, fn, f);
 }
 
-/* ---- phases over rows ------------------------------------------------------------------------ */
+/* ---- phases over rows ---- */
 
 static void start_rows(void *ctx, uint32_t begin, uint32_t end, uint32_t worker)
 {
@@ -251,7 +251,7 @@ static void finish_rows(void *ctx, uint32_t begin, uint32_t end, uint32_t worker
     }
 }
 
-/* ---- heads ----------------------------------------------------------------------------------- */
+/* ---- heads ---- */
 
 struct gp_kv_view gp_cache_view(const struct gp_cache *cache, const struct gp_hparams *hp,
                                 const uint32_t *pages, uint32_t layer, uint32_t head)
@@ -389,7 +389,7 @@ static void attend(void *ctx, uint32_t begin, uint32_t end, uint32_t worker)
     }
 }
 
-/* ---- a step ---------------------------------------------------------------------------------- */
+/* ---- a step ---- */
 
 static void check_batch(const struct gp_forward *f, const struct gp_batch *b,
                         const struct gp_cache *c)
@@ -500,7 +500,7 @@ float *gp_forward_logits(struct gp_forward *f, uint32_t begin, uint32_t count)
     return f->logits;
 }
 
-/* ---- open and close -------------------------------------------------------------------------- */
+/* ---- open and close ---- */
 
 /* The next array of the mapping, or only its place in the sum while there is no mapping yet. */
 static void *carve(struct gp_forward *f, size_t *at, size_t count, size_t size)

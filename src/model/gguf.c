@@ -68,7 +68,7 @@ bool gp_gguf_has(const struct gp_gguf *gguf, const char *key)
     return gp_gguf_find_key(gguf, key) != NULL;
 }
 
-/* ---- values ------------------------------------------------------------------------------------ */
+/* ---- values ---- */
 
 /* An integer of any width as its sign and size; false when the type is no integer. */
 static bool load_integer(enum gp_gguf_value type, const uint8_t *at, bool *negative, uint64_t *out)
@@ -231,7 +231,7 @@ int gp_gguf_str_or(const struct gp_gguf *gguf, const char *key, struct gp_str *o
     return found ? get_str(found, key, out, err) : GP_OK;
 }
 
-/* ---- arrays ------------------------------------------------------------------------------------ */
+/* ---- arrays ---- */
 
 int gp_gguf_array(const struct gp_gguf *gguf, const char *key, struct gp_gguf_array *out,
                   struct gp_error *err)
@@ -277,7 +277,7 @@ int gp_gguf_strings(const struct gp_gguf *gguf, const char *key, struct gp_str *
     return GP_OK;
 }
 
-/* ---- inspect ----------------------------------------------------------------------------------- */
+/* ---- inspect ---- */
 
 /* At most `max` bytes of text that no terminal trips over, cut between characters. */
 static int shown_bytes(struct gp_str text, size_t max)

@@ -4,8 +4,9 @@
 
 #include "model/gguf.h"
 
-/* Bounds on a header.  The largest files of the field (a million strings of vocabulary and merges, a
- * few thousand tensors) stay well inside; a hostile file of any size costs no more than this. */
+/* Bounds on a header.  The largest files of the field (a million strings of vocabulary and
+ * merges, a few thousand tensors) stay well inside; a hostile file of any size costs no more
+ * than this. */
 #define GGUF_HEADER_BYTES_MAX (64u << 20)
 #define GGUF_KEYS_MAX         65536u
 #define GGUF_TENSORS_MAX      65536u
@@ -58,8 +59,8 @@ const struct gguf_key *gp_gguf_find_key(const struct gp_gguf *gguf, const char *
 uint32_t gp_gguf_load_u32(const uint8_t *at);
 uint64_t gp_gguf_load_u64(const uint8_t *at);
 
-/* Bytes of a tensor; refuses, without naming the tensor, a type that is not supported, a dimension of
- * 0, a row that is not whole blocks, and a size that does not fit. */
+/* Bytes of a tensor; refuses, without naming the tensor, a type that is not supported, a
+ * dimension of 0, a row that is not whole blocks, and a size that does not fit. */
 int gp_gguf_tensor_bytes(uint32_t type, uint32_t dim_count, const uint64_t *dims, uint64_t *out,
                          struct gp_error *err);
 

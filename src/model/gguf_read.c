@@ -275,7 +275,7 @@ static int take_tensor(struct cursor *c, uint32_t index, struct gp_gguf_tensor *
     return rc;
 }
 
-/* ---- indexes ----------------------------------------------------------------------------------- */
+/* ---- indexes ---- */
 
 /* By length first: cheaper, and no order is promised to anybody. */
 static int compare_names(const void *a, const void *b)
@@ -321,7 +321,7 @@ const struct gp_gguf_tensor *gp_gguf_find_tensor(const struct gp_gguf *gguf, con
     return found ? &gguf->tensors[found->item] : NULL;
 }
 
-/* ---- the header -------------------------------------------------------------------------------- */
+/* ---- the header ---- */
 
 static int check_version(struct gp_gguf *g, struct cursor *c)
 {
@@ -500,7 +500,7 @@ static int read_file(struct gp_gguf *g, struct gp_error *err)
     return rc;
 }
 
-/* ---- open and close ---------------------------------------------------------------------------- */
+/* ---- open and close ---- */
 
 static int open_bytes(struct gp_gguf **out, const void *bytes, uint64_t length, bool mapped,
                       struct gp_error *err)

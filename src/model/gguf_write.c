@@ -1,4 +1,5 @@
-/* Writing GGUF version 3, for tests and tools.  What the reader would refuse is refused here too. */
+/* Writing GGUF version 3, for tests and tools.  What the reader would refuse is refused here
+ * too. */
 #include "model/gguf_internal.h"
 
 #include <errno.h>
@@ -71,7 +72,7 @@ void gp_gguf_writer_close(struct gp_gguf_writer *w)
     gp_mem_free(w);
 }
 
-/* ---- growing ----------------------------------------------------------------------------------- */
+/* ---- growing ---- */
 
 static bool no_memory(struct gp_gguf_writer *w)
 {
@@ -139,7 +140,7 @@ static bool grow(void **items, uint32_t count, uint32_t *room, size_t item_bytes
     return true;
 }
 
-/* ---- keys -------------------------------------------------------------------------------------- */
+/* ---- keys ---- */
 
 static bool begin_key(struct gp_gguf_writer *w, const char *key, enum gp_gguf_value type)
 {
@@ -236,7 +237,7 @@ void gp_gguf_add_array(struct gp_gguf_writer *w, const char *key, enum gp_gguf_v
         no_memory(w);
 }
 
-/* ---- tensors ----------------------------------------------------------------------------------- */
+/* ---- tensors ---- */
 
 /* The new tensor, counted already, or NULL. */
 static struct pending_tensor *begin_tensor(struct gp_gguf_writer *w, const char *name,
@@ -299,7 +300,7 @@ void gp_gguf_add_tensor_rows(struct gp_gguf_writer *w, const char *name, enum gp
     t->ctx = ctx;
 }
 
-/* ---- the file ---------------------------------------------------------------------------------- */
+/* ---- the file ---- */
 
 static uint64_t padding(uint64_t bytes, uint32_t alignment)
 {

@@ -91,7 +91,7 @@ static const char *const refused_families[] = {
     "attention.", "rope.", "expert", "ssm.", "swiglu", "hyper_connection.", "activation.",
 };
 
-/* ---- keys ------------------------------------------------------------------------------------ */
+/* ---- keys ---- */
 
 const char *gp_model_key(struct model_keys *keys, const char *suffix)
 {
@@ -175,7 +175,7 @@ static uint32_t read_layered(struct model_keys *keys, const char *suffix, uint32
     return check_count(keys, value, max);
 }
 
-/* ---- keys that must not be passed over ------------------------------------------------------- */
+/* ---- keys that must not be passed over ---- */
 
 static bool read_any_number(const struct gp_gguf *gguf, const char *key, double *out)
 {
@@ -258,7 +258,7 @@ static int check_all_keys(struct model_keys *keys)
     return GP_OK;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
+/* ---- the whole ---- */
 
 static int read_arch(struct gp_hparams *hp, struct model_keys *keys)
 {

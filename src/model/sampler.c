@@ -33,7 +33,7 @@ struct gp_sampler {
     uint32_t *seen;   /* [vocab] zeros between draws, see penalise()       */
 };
 
-/* ---- arithmetic ------------------------------------------------------------------------------ */
+/* ---- arithmetic ---- */
 
 /* exp and log of our own: those of a C library may differ between machines, and a draw must not.
  * exp for x <= 0, relative error below 1e-8: x = n ln2 + r, a Taylor polynomial in r, times 2^n.
@@ -89,7 +89,7 @@ static uint32_t id_of(uint64_t key)
     return ~(uint32_t)key;
 }
 
-/* ---- options --------------------------------------------------------------------------------- */
+/* ---- options ---- */
 
 static int check_bias(const struct gp_sampling *s, uint32_t vocab_count, struct gp_error *err)
 {
@@ -156,7 +156,7 @@ void gp_sampler_close(struct gp_sampler *sampler)
     gp_mem_free(sampler);
 }
 
-/* ---- penalties, bias, mask ------------------------------------------------------------------- */
+/* ---- penalties, bias, mask ---- */
 
 /* seen[id] becomes 1 + the times that id was put out, for every id in the window; the second walk
  * acts on it once and clears it. */
@@ -219,7 +219,7 @@ static int32_t adjust(struct gp_sampler *s, const float *logits, const struct gp
     return best;
 }
 
-/* ---- filters --------------------------------------------------------------------------------- */
+/* ---- filters ---- */
 
 static void swap(uint64_t *a, uint64_t *b)
 {
@@ -359,7 +359,7 @@ int32_t gp_sampler_draw(struct gp_sampler *s, const float *logits, const struct 
     return -1;
 }
 
-/* ---- logprobs -------------------------------------------------------------------------------- */
+/* ---- logprobs ---- */
 
 /* log sum exp of all logits, less their maximum; the maximum in *best. */
 static double log_sum(const float *logits, uint32_t vocab_count, float *best)

@@ -39,7 +39,7 @@ struct loader {
 
 #define NO_LAYER UINT32_MAX
 
-/* ---- finding --------------------------------------------------------------------------------- */
+/* ---- finding ---- */
 
 static const struct gp_gguf_tensor *find(struct loader *l, const char *name, bool required)
 {
@@ -167,7 +167,7 @@ static void add_all(struct loader *l)
         add_layer(l, i);
 }
 
-/* ---- what is left ---------------------------------------------------------------------------- */
+/* ---- what is left ---- */
 
 /* Tensors that llama, qwen2 and qwen3 files may carry and that have no part in the logits:
  * blocks past the last (heads that predict further ahead), frequencies that old converters wrote
@@ -207,7 +207,7 @@ static void check_leftovers(struct loader *l)
     }
 }
 
-/* ---- packing --------------------------------------------------------------------------------- */
+/* ---- packing ---- */
 
 struct pack_work {
     const struct gp_matrix *matrix;
@@ -290,7 +290,7 @@ static void read_frequencies(struct loader *l, const struct model_rope *rope)
         gp_model_rope_frequencies(rope, w->hp.rope_dim, t ? factors : NULL, w->inv_freq);
 }
 
-/* ---- open ------------------------------------------------------------------------------------ */
+/* ---- open ---- */
 
 static void take_tables(struct loader *l)
 {

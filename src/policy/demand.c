@@ -1,7 +1,8 @@
 /* The demand signal (spec.md section 3): from what the kernels counted to r_S, r_L and delta.
  *
- * delta is one division of one integer difference, never the difference of two quotients, so its sign
- * is exact: equal counts give 0 and not a rounding error that tips a comparison with a threshold of 0. */
+ * delta is one division of one integer difference, never the difference of two quotients, so its
+ * sign is exact: equal counts give 0 and not a rounding error that tips a comparison with a
+ * threshold of 0. */
 #include <math.h>
 
 #include "policy/policy.h"
@@ -26,8 +27,8 @@ struct gp_signal gp_policy_signal(const struct gp_kv_options *options, const str
     };
 }
 
-/* H = log(total) - sum(w log w) / total: the weights need not sum to exactly one, for rounding each to
- * fixed point moved the total a little. */
+/* H = log(total) - sum(w log w) / total: the weights need not sum to exactly one, for rounding
+ * each to fixed point moved the total a little. */
 uint64_t gp_policy_entropy(enum gp_metric metric, const uint32_t *weights, uint32_t n)
 {
     uint64_t total = 0;

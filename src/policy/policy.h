@@ -1,8 +1,8 @@
 /* Policies: numbers in, decisions out (spec.md sections 3, 4 and 7; docs/PAPER.md).
  *
- * Sees counts, never pages, tensors or requests; allocates nothing, keeps no clock and no state; draws
- * random numbers only as a pure function of (seed, boundary index).  The same numbers give the same
- * decision, so a logged run can be replayed. */
+ * Sees counts, never pages, tensors or requests; allocates nothing, keeps no clock and no state;
+ * draws random numbers only as a pure function of (seed, boundary index).  The same numbers give
+ * the same decision, so a logged run can be replayed. */
 #ifndef GP_POLICY_POLICY_H
 #define GP_POLICY_POLICY_H
 
@@ -22,11 +22,11 @@ int gp_policy_check(const struct gp_kv_options *options, uint32_t page_tokens,
 int gp_policy_from_text(const char *text, struct gp_kv_options *options, struct gp_error *err);
 void gp_policy_to_text(const struct gp_kv_options *options, char out[64]);
 
-/* ---- demand ------------------------------------------------------------------------------------ */
+/* ---- demand ---- */
 
-/* What the kernels counted over all layers and heads.  For top-p the sums are integers, so the order
- * in which heads were counted cannot matter; for the entropies each head's value was turned into
- * fixed point (2^-32) first, for the same reason. */
+/* What the kernels counted over all layers and heads.  For top-p the sums are integers, so the
+ * order in which heads were counted cannot matter; for the entropies each head's value was
+ * turned into fixed point (2^-32) first, for the same reason. */
 struct gp_demand {
     uint64_t sum_short; /* sum of K_S, or of the fixed-point entropy share               */
     uint64_t sum_long;
@@ -44,7 +44,7 @@ struct gp_signal gp_policy_signal(const struct gp_kv_options *options, const str
  * fixed point (2^-30), n candidates. */
 uint64_t gp_policy_entropy(enum gp_metric metric, const uint32_t *weights, uint32_t n);
 
-/* ---- decision ---------------------------------------------------------------------------------- */
+/* ---- decision ---- */
 
 enum gp_policy_action {
     GP_DO_GROW,
@@ -89,9 +89,10 @@ bool gp_policy_may_compress(const struct gp_kv_options *options,
 /* The pages that set the reached_initial flag: initial_pages, or a fixed budget's; 0: never. */
 uint32_t gp_policy_initial_pages(const struct gp_kv_options *options, uint32_t page_tokens);
 
-/* ---- retention --------------------------------------------------------------------------------- */
+/* ---- retention ---- */
 
-/* Compress & Hold in numbers (section 4).  slots = pages * b before; (pages_after - 1) * b after. */
+/* Compress & Hold in numbers (section 4).  slots = pages * b before; (pages_after - 1) * b
+ * after. */
 struct gp_retention {
     uint32_t pages_after; /* P', at most P                                     */
     uint32_t protect;     /* newest slots kept whatever their score            */

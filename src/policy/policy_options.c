@@ -112,7 +112,7 @@ int gp_policy_check(const struct gp_kv_options *options, uint32_t page_tokens, s
     return rc ? rc : check_pages(options, page_tokens, err);
 }
 
-/* ---- text -------------------------------------------------------------------------------------- */
+/* ---- text ---- */
 
 /* The parts of "name:first:second"; an absent one is NULL. */
 struct words {

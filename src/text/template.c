@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- open ------------------------------------------------------------------------------------ */
+/* ---- open ---- */
 
 void gp_tpl_refuse_set(struct tpl_build *b, int status, uint32_t line, const char *format, ...)
 {
@@ -110,7 +110,7 @@ void gp_template_close(struct gp_template *t)
     gp_mem_free(t);
 }
 
-/* ---- render ---------------------------------------------------------------------------------- */
+/* ---- render ---- */
 
 static bool give(struct tpl_run *r, const char *name, struct tpl_value v)
 {

@@ -28,10 +28,10 @@ void gp_template_close(struct gp_template *t); /* NULL is fine */
 /* The time that strftime_now sees: seconds since the epoch, UTC.  Given, never read from a
  * clock. */
 struct gp_template_input {
-    const json_t *messages;    /* array of {"role", "content", ...}                       */
-    const json_t *tools;       /* array or NULL, which the template sees as none          */
-    const json_t *variables;   /* object of further variables (enable_thinking ...) or NULL */
-    const char *bos_token;     /* "" when there is none                                   */
+    const json_t *messages;  /* array of {"role", "content", ...}                       */
+    const json_t *tools;     /* array or NULL, which the template sees as none          */
+    const json_t *variables; /* object of further variables (enable_thinking ...) or NULL */
+    const char *bos_token;   /* "" when there is none                                   */
     const char *eos_token;
     bool add_generation_prompt;
     int64_t now;

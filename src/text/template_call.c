@@ -4,7 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-/* ---- arguments ------------------------------------------------------------------------------- */
+/* ---- arguments ---- */
 
 static bool add_star(struct tpl_run *r, const struct tpl_node *n, struct tpl_list *list)
 {
@@ -166,7 +166,7 @@ bool gp_tpl_call(struct tpl_run *r, struct tpl_value callee, struct tpl_args *ar
     }
 }
 
-/* ---- global functions ------------------------------------------------------------------------ */
+/* ---- global functions ---- */
 
 static bool fn_raise_exception(struct tpl_run *r, const struct tpl_args *a, struct tpl_value *out)
 {

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- names ----------------------------------------------------------------------------------- */
+/* ---- names ---- */
 
 static struct tpl_value *slot_of(const struct tpl_run *r, uint32_t up, uint32_t slot)
 {
@@ -94,7 +94,7 @@ bool gp_tpl_assign(struct tpl_run *r, const struct tpl_node *target, struct tpl_
     return assign_tuple(r, target, v);
 }
 
-/* ---- attributes and items -------------------------------------------------------------------- */
+/* ---- attributes and items ---- */
 
 /* Python's attribute of that name; TPL_MISSING in *out when the object has none. */
 static bool python_attribute(struct tpl_run *r, struct tpl_value v, const struct tpl_string *name,
@@ -228,7 +228,7 @@ bool gp_tpl_getpath(struct tpl_run *r, struct tpl_value v, struct tpl_value path
     return true;
 }
 
-/* ---- slices ---------------------------------------------------------------------------------- */
+/* ---- slices ---- */
 
 /* A part of a slice: an int, or none for `absent`. */
 static bool slice_part(struct tpl_run *r, const struct tpl_node *n, int64_t absent, bool *given,
@@ -290,7 +290,7 @@ static bool eval_slice(struct tpl_run *r, struct tpl_value v, const struct tpl_n
     return true;
 }
 
-/* ---- arithmetic ------------------------------------------------------------------------------ */
+/* ---- arithmetic ---- */
 
 static const char *const op_names[] = {
     [TPL_ADD] = "+",       [TPL_SUB] = "-", [TPL_MUL] = "*",  [TPL_DIV] = "/",
@@ -553,7 +553,7 @@ static bool eval_sign(struct tpl_run *r, const struct tpl_node *n, struct tpl_va
     return true;
 }
 
-/* ---- the rest -------------------------------------------------------------------------------- */
+/* ---- the rest ---- */
 
 static bool eval_items(struct tpl_run *r, const struct tpl_node *n, struct tpl_value *out)
 {

@@ -30,7 +30,7 @@ static struct tpl_activation *new_activation(struct tpl_run *r, struct tpl_activ
     return a->slots ? a : NULL;
 }
 
-/* ---- macros ---------------------------------------------------------------------------------- */
+/* ---- macros ---- */
 
 /* The keyword argument of that name, marked as used; missing when there is none. */
 static struct tpl_value take_keyword(const struct tpl_args *args, bool *used,
@@ -190,7 +190,7 @@ static bool exec_call_block(struct tpl_run *r, const struct tpl_node *n)
     return gp_tpl_call(r, callee, &args, &text) && gp_tpl_print(r, r->out, text);
 }
 
-/* ---- loops ----------------------------------------------------------------------------------- */
+/* ---- loops ---- */
 
 /* The iterator of a for statement, with its filter. */
 static bool open_loop(struct tpl_run *r, const struct tpl_node *n, struct tpl_activation *lexical,
@@ -308,7 +308,7 @@ static enum tpl_flow exec_for(struct tpl_run *r, const struct tpl_node *n)
                    gp_tpl_print(r, r->out, text));
 }
 
-/* ---- blocks ---------------------------------------------------------------------------------- */
+/* ---- blocks ---- */
 
 /* A body's output as a string; *flow says how the body ended. */
 static bool capture(struct tpl_run *r, const struct tpl_node *n, struct tpl_value *out,

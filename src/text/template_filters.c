@@ -23,7 +23,7 @@ static bool text_of(struct tpl_run *r, const struct tpl_args *a, const struct tp
     return gp_tpl_str(r, a->self, out);
 }
 
-/* ---- text ------------------------------------------------------------------------------------ */
+/* ---- text ---- */
 
 static bool f_upper(struct tpl_run *r, const struct tpl_args *a, struct tpl_value *out)
 {
@@ -213,7 +213,7 @@ static bool f_tojson(struct tpl_run *r, const struct tpl_args *a, struct tpl_val
            gp_tpl_buffer_string(r, &b, out);
 }
 
-/* ---- numbers --------------------------------------------------------------------------------- */
+/* ---- numbers ---- */
 
 /* Python's int(text) or float(text) read digits with single '_' between them.  The text without '_'
  * and without blanks around it; false when it cannot be a number. */

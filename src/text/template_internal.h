@@ -35,7 +35,7 @@
 #define TPL_ARGS         8u                        /* parameters of a built-in                    */
 #define TPL_RANGE_ITEMS  100000                    /* items of range(), as the sandbox has it     */
 
-/* ---- memory ---------------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 struct tpl_chunk;
 
@@ -49,7 +49,7 @@ struct tpl_arena {
 void *gp_tpl_alloc(struct tpl_arena *arena, size_t bytes);
 void gp_tpl_release(struct tpl_arena *arena);
 
-/* ---- values ---------------------------------------------------------------------------------- */
+/* ---- values ---- */
 
 /* Bytes of valid UTF-8 and where each came from: all from one side (marks is NULL), or a mark a
  * byte, 1 for the template's.  Never changed once made, so that parts can be shared. */
@@ -164,7 +164,7 @@ struct tpl_activation {
     struct tpl_value *slots;
 };
 
-/* ---- nodes ----------------------------------------------------------------------------------- */
+/* ---- nodes ---- */
 
 enum tpl_node_kind {
     TPL_N_DATA,
@@ -291,7 +291,7 @@ struct tpl_node {
     struct tpl_node *test_target; /* the loop's target once more, in the slots of the filter */
 };
 
-/* ---- tokens ---------------------------------------------------------------------------------- */
+/* ---- tokens ---- */
 
 enum tpl_token_kind {
     TPL_T_EOF,
@@ -353,7 +353,7 @@ bool gp_tpl_parse(struct tpl_build *b, struct tpl_node *root);
 bool gp_tpl_resolve(struct tpl_build *b, struct tpl_node *root);
 bool gp_tpl_is(const struct tpl_string *s, const char *text);
 
-/* ---- a render -------------------------------------------------------------------------------- */
+/* ---- a render ---- */
 
 /* Text under way, with a mark a byte. */
 struct tpl_buffer {
@@ -466,7 +466,7 @@ struct tpl_json {
 bool gp_tpl_json(struct tpl_run *r, struct tpl_buffer *b, const struct tpl_json *how,
                  struct tpl_value v);
 
-/* ---- iteration ------------------------------------------------------------------------------- */
+/* ---- iteration ---- */
 
 enum tpl_iter_kind {
     TPL_I_EMPTY,
@@ -525,7 +525,7 @@ bool gp_tpl_loop_render(struct tpl_run *r, const struct tpl_node *node,
                         struct tpl_activation *lexical, struct tpl_value iterable, int64_t depth0,
                         struct tpl_value *out);
 
-/* ---- calls ----------------------------------------------------------------------------------- */
+/* ---- calls ---- */
 
 struct tpl_args {
     struct tpl_value self;

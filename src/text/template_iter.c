@@ -298,7 +298,7 @@ bool gp_tpl_to_list(struct tpl_run *r, struct tpl_value v, enum tpl_kind kind,
     }
 }
 
-/* ---- loop ------------------------------------------------------------------------------------ */
+/* ---- loop ---- */
 
 static bool peek(struct tpl_run *r, struct tpl_loop *loop)
 {

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-/* ---- arguments ------------------------------------------------------------------------------- */
+/* ---- arguments ---- */
 
 static bool want_string(struct tpl_run *r, struct tpl_value v, const struct tpl_string **out)
 {
@@ -14,7 +14,7 @@ static bool want_string(struct tpl_run *r, struct tpl_value v, const struct tpl_
     return true;
 }
 
-/* ---- strings --------------------------------------------------------------------------------- */
+/* ---- strings ---- */
 
 static bool strip_sides(struct tpl_run *r, const struct tpl_args *a, bool left, bool right,
                         struct tpl_value *out)
@@ -627,7 +627,7 @@ static bool m_format(struct tpl_run *r, const struct tpl_args *a, struct tpl_val
     return gp_tpl_buffer_string(r, &b, out);
 }
 
-/* ---- dicts, lists, tuples -------------------------------------------------------------------- */
+/* ---- dicts, lists, tuples ---- */
 
 static bool m_get(struct tpl_run *r, const struct tpl_args *a, struct tpl_value *out)
 {
@@ -696,7 +696,7 @@ static bool m_list_count(struct tpl_run *r, const struct tpl_args *a, struct tpl
     return list_find(r, a, true, out);
 }
 
-/* ---- tables ---------------------------------------------------------------------------------- */
+/* ---- tables ---- */
 
 static const struct tpl_builtin string_methods[] = {
     {"capitalize", m_capitalize, 0, false, {NULL}},

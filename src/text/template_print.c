@@ -7,7 +7,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-/* ---- numbers --------------------------------------------------------------------------------- */
+/* ---- numbers ---- */
 
 /* Python's repr of a float: the fewest digits that read back as the same number, with an exponent
  * below 1e-4 and from 1e16 on. */
@@ -48,7 +48,7 @@ static bool print_number(struct tpl_run *r, struct tpl_buffer *b, struct tpl_val
     return gp_tpl_put(r, b, text, n, !v.untrusted);
 }
 
-/* ---- repr ------------------------------------------------------------------------------------ */
+/* ---- repr ---- */
 
 /* str.isprintable() of one character. */
 static bool is_printable(int32_t c)
@@ -235,7 +235,7 @@ bool gp_tpl_str(struct tpl_run *r, struct tpl_value v, const struct tpl_string *
     return true;
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------ */
+/* ---- JSON ---- */
 
 static bool write_value(struct tpl_run *r, struct tpl_buffer *b, const struct tpl_json *how,
                         struct tpl_value v, uint32_t level);

@@ -197,7 +197,7 @@ static bool declare_target(struct resolver *v, struct scope *s, const struct tpl
     return true;
 }
 
-/* ---- analysis: which names a scope sees ------------------------------------------------------ */
+/* ---- analysis: which names a scope sees ---- */
 
 static bool analyze_list(struct resolver *v, struct scope *s, const struct tpl_nodes *list)
 {
@@ -266,7 +266,7 @@ static bool analyze(struct resolver *v, struct scope *s, const struct tpl_node *
     }
 }
 
-/* ---- looking for a name in a tree ------------------------------------------------------------ */
+/* ---- looking for a name in a tree ---- */
 
 enum mention {
     NOT_MENTIONED,
@@ -351,7 +351,7 @@ static bool stores_loop_list(const struct tpl_nodes *list)
     return false;
 }
 
-/* ---- resolution: names to slots, scope by scope ---------------------------------------------- */
+/* ---- resolution: names to slots, scope by scope ---- */
 
 static const struct scope *refer(struct scope *s, const struct tpl_string *name, uint32_t *up,
                                  uint32_t *slot, const struct symbol **symbol)

@@ -305,7 +305,7 @@ static bool f_default(struct tpl_run *r, const struct tpl_args *a, struct tpl_va
     return true;
 }
 
-/* ---- map and select -------------------------------------------------------------------------- */
+/* ---- map and select ---- */
 
 /* What comes behind the first `skip` positional arguments, kept for as long as the iterator. */
 static const struct tpl_args *rest_args(struct tpl_run *r, const struct tpl_args *a, size_t skip)

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* ---- UTF-8 ----------------------------------------------------------------------------------- */
+/* ---- UTF-8 ---- */
 
 /* The code point at `at`, and its bytes.  A byte that starts none counts as one character, so that
  * every caller moves on. */
@@ -106,7 +106,7 @@ bool gp_tpl_string_equal(const struct tpl_string *a, const struct tpl_string *b)
     return a->length == b->length && (a->length == 0 || memcmp(a->bytes, b->bytes, a->length) == 0);
 }
 
-/* ---- making strings -------------------------------------------------------------------------- */
+/* ---- making strings ---- */
 
 bool gp_tpl_string_new(struct tpl_run *r, const char *bytes, size_t length, bool trusted,
                        struct tpl_value *out)
@@ -273,7 +273,7 @@ bool gp_tpl_string_escape(struct tpl_run *r, const struct tpl_string *s, struct 
     return true;
 }
 
-/* ---- buffers --------------------------------------------------------------------------------- */
+/* ---- buffers ---- */
 
 /* Room for `length` more bytes. */
 static bool reserve(struct tpl_run *r, struct tpl_buffer *b, size_t length)

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-/* ---- strip and replace ----------------------------------------------------------------------- */
+/* ---- strip and replace ---- */
 
 static bool in_set(const struct tpl_string *chars, const char *at, size_t bytes)
 {
@@ -95,7 +95,7 @@ bool gp_tpl_replace(struct tpl_run *r, const struct tpl_string *s, const struct 
     return gp_tpl_put_part(r, &b, s, at, s->length) && gp_tpl_buffer_string(r, &b, out);
 }
 
-/* ---- letter case ----------------------------------------------------------------------------- */
+/* ---- letter case ---- */
 
 static const struct upper_special *find_special(int32_t c)
 {
@@ -197,7 +197,7 @@ bool gp_tpl_title(struct tpl_run *r, const struct tpl_string *s, struct tpl_valu
     return gp_tpl_buffer_string(r, &b, out);
 }
 
-/* ---- % formatting ---------------------------------------------------------------------------- */
+/* ---- % formatting ---- */
 
 struct percent {
     struct tpl_value values;

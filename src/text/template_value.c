@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- memory ---------------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 #define CHUNK_BYTES ((size_t)64 << 10)
 
@@ -117,7 +117,7 @@ bool gp_tpl_enter(struct tpl_run *r)
     return true;
 }
 
-/* ---- small values ---------------------------------------------------------------------------- */
+/* ---- small values ---- */
 
 struct tpl_value gp_tpl_none(void)
 {
@@ -272,7 +272,7 @@ bool gp_tpl_truth(struct tpl_value v)
     }
 }
 
-/* ---- lists ----------------------------------------------------------------------------------- */
+/* ---- lists ---- */
 
 bool gp_tpl_list_new(struct tpl_run *r, enum tpl_kind kind, size_t capacity, struct tpl_value *out)
 {
@@ -312,7 +312,7 @@ bool gp_tpl_pair(struct tpl_run *r, struct tpl_value a, struct tpl_value b, stru
            gp_tpl_list_add(r, out->list, b);
 }
 
-/* ---- dicts ----------------------------------------------------------------------------------- */
+/* ---- dicts ---- */
 
 #define INDEXED_COUNT 8u /* fewer entries are searched one by one */
 
@@ -473,7 +473,7 @@ bool gp_tpl_dict_name(struct tpl_run *r, const struct tpl_dict *dict, const stru
     return gp_tpl_dict_get(r, dict, gp_tpl_string_value(name), out);
 }
 
-/* ---- from JSON ------------------------------------------------------------------------------- */
+/* ---- from JSON ---- */
 
 static bool array_from_json(struct tpl_run *r, const json_t *json, struct tpl_value *out)
 {
@@ -545,7 +545,7 @@ bool gp_tpl_from_json(struct tpl_run *r, const json_t *json, struct tpl_value *o
     return ok;
 }
 
-/* ---- equality and order ---------------------------------------------------------------------- */
+/* ---- equality and order ---- */
 
 /* Exact comparison of an integer with a double, as Python does it: -1, 0, 1; 2 for NaN. */
 static int compare_int_float(int64_t a, double b)

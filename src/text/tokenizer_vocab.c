@@ -16,7 +16,7 @@ static int no_memory(struct gp_error *err)
     return gp_fail(err, GP_ENOMEM, "tokenizer: out of memory");
 }
 
-/* ---- spellings ------------------------------------------------------------------------------- */
+/* ---- spellings ---- */
 
 /* Byte-level vocabularies spell a byte as a printable character: itself where Latin-1 prints it;
  * the others follow from U+0100 on, in order.  Returns the byte, or -1. */
@@ -116,7 +116,7 @@ static int decode_token(const struct gp_tokenizer *t, uint32_t id, struct gp_tex
     return GP_OK;
 }
 
-/* ---- tokens ---------------------------------------------------------------------------------- */
+/* ---- tokens ---- */
 
 static int check_types(struct gp_tokenizer *t, const struct gp_vocab *vocab, struct gp_error *err)
 {
@@ -214,7 +214,7 @@ static int load_tokens(struct gp_tokenizer *t, const struct gp_vocab *vocab, str
     return rc == GP_OK ? load_specials(t, err) : rc;
 }
 
-/* ---- merges and scores ----------------------------------------------------------------------- */
+/* ---- merges and scores ---- */
 
 static int bad_merge(uint32_t index, struct gp_text merge, const char *why, struct gp_error *err)
 {
@@ -286,7 +286,7 @@ static int load_scores(struct gp_tokenizer *t, const struct gp_vocab *vocab, str
     return GP_OK;
 }
 
-/* ---- settings -------------------------------------------------------------------------------- */
+/* ---- settings ---- */
 
 static int check_ids(const struct gp_vocab *vocab, struct gp_error *err)
 {

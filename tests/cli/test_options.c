@@ -246,7 +246,7 @@ static void random_lines_never_break_it(void **state)
     }
 }
 
-/* ---- the real table -------------------------------------------------------------------------- */
+/* ---- the real table ---- */
 
 static int settle(enum gp_command_bit command, const char *line, struct gp_settings *s,
                   struct gp_error *err)

@@ -83,7 +83,7 @@ void engine_rig_alone(const struct rig *rig, const struct gp_engine_options *opt
 {
     struct gp_engine *engine;
     struct gp_error err = {""};
-    uint64_t id;
+    uint64_t id = 0;
 
     if (gp_engine_open(&engine, rig->model, options, &err) ||
         gp_engine_submit(engine, request, &id, &err))

@@ -1,5 +1,5 @@
-/* A rig for engine tests: a small random model on disk, engines over it, and requests run to their end
- * with everything that came out, to the bit. */
+/* A rig for engine tests: a small random model on disk, engines over it, and requests run to
+ * their end with everything that came out, to the bit. */
 #ifndef GP_TESTS_ENGINE_RIG_H
 #define GP_TESTS_ENGINE_RIG_H
 
@@ -12,7 +12,8 @@ struct rig {
     struct gp_model *model;
 };
 
-/* A model of two layers whose attention has something to choose: llama, Q8_0, heads of 32, g = 3. */
+/* A model of two layers whose attention has something to choose: llama, Q8_0, heads of 32, g =
+ * 3. */
 void engine_rig_model(struct test_model *m);
 
 /* Write m and open it at a kernels' level (NULL: the best). */

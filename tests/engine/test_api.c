@@ -331,8 +331,8 @@ static void a_constraint_rules_what_may_come(void **state)
     assert_int_equal(out.finish, GP_FINISH_ERROR);
 }
 
-/* The alternatives are a log-softmax: best first, never above 0, the drawn one's value among them, and
- * all of a vocabulary's probabilities would sum to 1. */
+/* The alternatives are a log-softmax: best first, never above 0, the drawn one's value among
+ * them, and all of a vocabulary's probabilities would sum to 1. */
 static void logprobs_are_ordered_and_consistent(void **state)
 {
     struct gp_request r;

@@ -12,7 +12,7 @@
 
 static struct rig rig;
 
-/* ---- rows -------------------------------------------------------------------------------------- */
+/* ---- rows ---- */
 
 static void prompt_runs_then_one_row_a_step(void **state)
 {
@@ -120,7 +120,7 @@ static void mean_of_pages_counts_each_decode_step_once(void **state)
     rig_close(&rig);
 }
 
-/* ---- admission --------------------------------------------------------------------------------- */
+/* ---- admission ---- */
 
 static void admission_leaves_a_page_unless_nothing_runs(void **state)
 {
@@ -212,7 +212,7 @@ static void prompt_that_can_never_fit_is_known(void **state)
     rig_close(&rig);
 }
 
-/* ---- growth and preemption --------------------------------------------------------------------- */
+/* ---- growth and preemption ---- */
 
 static void full_prompt_page_grows_as_start(void **state)
 {
@@ -454,8 +454,8 @@ static void lone_full_request_ends_stuck_and_frees_the_rest(void **state)
     rig_close(&rig);
 }
 
-/* a preempts b, its take is refused all the same, and a is stuck: the rule against admissions in a step
- * that preempted must not leave the machine idle. */
+/* a preempts b, its take is refused all the same, and a is stuck: the rule against admissions in
+ * a step that preempted must not leave the machine idle. */
 static void nobody_left_running_lifts_the_ban_on_admissions(void **state)
 {
     rig_open(&rig, 4, (struct gp_sched_options){.watermark = 4});
@@ -484,7 +484,7 @@ static void nothing_to_do_is_false(void **state)
     rig_close(&rig);
 }
 
-/* ---- ends -------------------------------------------------------------------------------------- */
+/* ---- ends ---- */
 
 static void finishing_in_any_state_gives_everything_back(void **state)
 {

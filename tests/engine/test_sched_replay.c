@@ -130,7 +130,8 @@ static void preempted_in_its_replay_it_keeps_the_whole_log(void **state)
     }
 }
 
-/* Preempted between its rows and its boundary: the boundary is still live when the replay gets there. */
+/* Preempted between its rows and its boundary: the boundary is still live when the replay gets
+ * there. */
 static void boundary_not_yet_met_is_decided_after_the_replay(void **state)
 {
     rig_open(&rig, 8, (struct gp_sched_options){0});

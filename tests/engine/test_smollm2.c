@@ -182,7 +182,8 @@ static uint64_t resident_bytes(void)
 #endif
 #endif
 
-/* 16 sequences, 512 tokens a step: resident memory is weights, pool, summaries and 64 MiB at most. */
+/* 16 sequences, 512 tokens a step: resident memory is weights, pool, summaries and 64 MiB at
+ * most. */
 static void memory_after_start_stays_within_what_was_announced(void **state)
 {
     struct gp_engine_options options;

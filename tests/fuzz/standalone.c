@@ -1,5 +1,6 @@
-/* Runs a fuzz driver over files, without libFuzzer: every argument is a file or a folder of files.
- * The last line says how many were run; exit status 1 when there were none or one cannot be read. */
+/* Runs a fuzz driver over files, without libFuzzer: every argument is a file or a folder of
+ * files. The last line says how many were run; exit status 1 when there were none or one cannot
+ * be read. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdbool.h>

@@ -278,7 +278,7 @@ static void products_agree_with_double(void **state)
     }
 }
 
-/* ---- the cache ------------------------------------------------------------------------------- */
+/* ---- the cache ---- */
 
 #define SLOTS 640u
 #define DIM   24u
@@ -406,7 +406,7 @@ static void moves_take_keys_and_values_along(void **state)
     }
 }
 
-/* ---- levels ---------------------------------------------------------------------------------- */
+/* ---- levels ---- */
 
 static void levels_are_chosen_by_name_or_refused(void **state)
 {

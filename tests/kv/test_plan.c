@@ -44,8 +44,8 @@ static void keeping_everything_moves_nothing(void **state)
     assert_int_equal(gp_plan_shift(kept, 0, 0, 0, moves), 0);
 }
 
-/* Carrying out the moves in order on an array of slot numbers leaves the survivors, in their order, in
- * the first slots: no move destroys what a later one reads. */
+/* Carrying out the moves in order on an array of slot numbers leaves the survivors, in their
+ * order, in the first slots: no move destroys what a later one reads. */
 static void survivors_end_up_in_order(void **state)
 {
     struct gp_rng rng = {seed};

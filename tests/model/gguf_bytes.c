@@ -91,7 +91,7 @@ void *test_exact_copy(const void *bytes, size_t length)
     return copy;
 }
 
-/* ---- the walk ---------------------------------------------------------------------------------- */
+/* ---- the walk ---- */
 
 static bool inside(const void *at, size_t n, const void *bytes, size_t length)
 {

@@ -1,5 +1,5 @@
-/* GGUF files made byte by byte, right and wrong, for the reader's tests; and a walk over an open one
- * that touches all it hands out.  The fuzz driver uses the walk too. */
+/* GGUF files made byte by byte, right and wrong, for the reader's tests; and a walk over an open
+ * one that touches all it hands out.  The fuzz driver uses the walk too. */
 #ifndef GP_TESTS_MODEL_GGUF_BYTES_H
 #define GP_TESTS_MODEL_GGUF_BYTES_H
 

@@ -111,7 +111,7 @@ enum gp_type test_model_type(enum gp_type wanted, uint32_t row_elems)
     return GP_TYPE_F16;
 }
 
-/* ---- weights ----------------------------------------------------------------------------------- */
+/* ---- weights ---- */
 
 /* One tensor that is made while the file is written. */
 struct fill {
@@ -195,7 +195,7 @@ static int fill_rows(void *ctx, uint64_t begin, uint64_t end, void *out, struct 
     return GP_OK;
 }
 
-/* ---- tensors ----------------------------------------------------------------------------------- */
+/* ---- tensors ---- */
 
 struct maker {
     const struct test_model *m;
@@ -242,8 +242,8 @@ static void add_vector(struct maker *k, const char *name, uint32_t n, float mean
     f->kind = k->m->next ? FILL_CONSTANT : FILL_RANDOM;
 }
 
-/* Queries and keys this much larger than the rest: scores then have a deviation of about 2, and a few
- * tokens get most of the attention, as in a model that was trained. */
+/* Queries and keys this much larger than the rest: scores then have a deviation of about 2, and
+ * a few tokens get most of the attention, as in a model that was trained. */
 #define SHARPNESS 1.5f
 
 static void add_block(struct maker *k, uint32_t layer)
@@ -281,7 +281,8 @@ static void add_block(struct maker *k, uint32_t layer)
 #undef NAME
 }
 
-/* The factors of Llama 3.1 (8 times a context of 8192): long waves are stretched, short ones stay. */
+/* The factors of Llama 3.1 (8 times a context of 8192): long waves are stretched, short ones
+ * stay. */
 static void add_rope_factors(struct maker *k)
 {
     const struct test_model *m = k->m;
@@ -311,8 +312,8 @@ static void add_tensors(struct maker *k)
         add_rope_factors(k);
     for (uint32_t i = 0; i < m->layers; i++)
         add_block(k, i);
-    /* A metronome's state is one-hot, sqrt(embd) after the norm; its logit becomes 40, far above the
-     * zeros of all others at any temperature. */
+    /* A metronome's state is one-hot, sqrt(embd) after the norm; its logit becomes 40, far above
+     * the zeros of all others at any temperature. */
     add_vector(k, "output_norm.weight", m->embd, m->next ? 40.0f * in : 1.0f, 0.1f);
     if (m->tied)
         return;
@@ -321,7 +322,7 @@ static void add_tensors(struct maker *k)
         k->fills[k->fill_count - 1].kind = FILL_NEXT;
 }
 
-/* ---- keys -------------------------------------------------------------------------------------- */
+/* ---- keys ---- */
 
 static void add_text(struct gp_gguf_writer *w, const char *key, const char *text)
 {
@@ -354,7 +355,7 @@ static void add_keys(struct maker *k)
 #undef KEY
 }
 
-/* ---- the whole --------------------------------------------------------------------------------- */
+/* ---- the whole ---- */
 
 static int check_model(const struct test_model *m, struct gp_error *err)
 {

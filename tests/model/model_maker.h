@@ -1,11 +1,12 @@
-/* Models for tests and benches, made from a seed: the right names, shapes and types, a tokenizer that
- * works, and weights that mean nothing.  tools/make_model is its command line. */
+/* Models for tests and benches, made from a seed: the right names, shapes and types, a tokenizer
+ * that works, and weights that mean nothing.  tools/make_model is its command line. */
 #ifndef GP_TESTS_MODEL_MODEL_MAKER_H
 #define GP_TESTS_MODEL_MODEL_MAKER_H
 
 #include "model/gguf.h"
 
-/* Ids of the tokens that every made model has; the 256 bytes follow in order from TEST_TOKEN_BYTE. */
+/* Ids of the tokens that every made model has; the 256 bytes follow in order from
+ * TEST_TOKEN_BYTE. */
 #define TEST_TOKEN_ENDOFTEXT 0u
 #define TEST_TOKEN_IM_START  1u
 #define TEST_TOKEN_IM_END    2u /* the EOS, unless `eos` says otherwise */
@@ -43,8 +44,8 @@ struct test_model {
     uint32_t eos;
     const char *pre; /* NULL: the architecture's */
 
-    /* A metronome: one block that does nothing, one-hot embeddings, and after token t comes next[t],
-     * whatever went before.  next [vocab]; embd must be vocab.  NULL: random weights. */
+    /* A metronome: one block that does nothing, one-hot embeddings, and after token t comes
+     * next[t], whatever went before.  next [vocab]; embd must be vocab.  NULL: random weights. */
     const uint32_t *next;
 };
 
@@ -55,23 +56,23 @@ void test_model_init(struct test_model *m);
  * False: no such name. */
 bool test_model_shape(struct test_model *m, const char *name);
 
-/* What a matrix is stored as when its rows are no whole blocks of the type wanted: Q4_K as Q5_0, Q5_K as
- * Q5_1, Q6_K as Q8_0, and what has no multiple of 32 elements a row as F16. */
+/* What a matrix is stored as when its rows are no whole blocks of the type wanted: Q4_K as Q5_0,
+ * Q5_K as Q5_1, Q6_K as Q8_0, and what has no multiple of 32 elements a row as F16. */
 enum gp_type test_model_type(enum gp_type wanted, uint32_t row_elems);
 
-/* Weights are normal with variance 1 / n_in, queries and keys larger, so that attention has something
- * to choose; the same seed gives the same floats whatever the type and the threads. */
+/* Weights are normal with variance 1 / n_in, queries and keys larger, so that attention has
+ * something to choose; the same seed gives the same floats whatever the type and the threads. */
 int test_model_write(const struct test_model *m, const char *path, struct gp_error *err);
 
-/* ---- a text to spell --------------------------------------------------------------------------- */
+/* ---- a text to spell ---- */
 
-/* A metronome's script: the tokens it needs and who follows whom.  `text` is cut into pieces that are
- * all different, so that a piece alone says what comes next, and that no prompt ends in: special tokens
- * (those of every made model and the `given` ones) and stretches of at least two bytes, which no merge
- * makes.  With "\|" in it the text is cut there and nowhere else; a piece of one byte then is the byte's
- * own token.  "\n", "\t", "\\" and "\xHH" are bytes.  All tokens outside the text lead to the first
- * piece; the last piece leads to `last`, or to the first with loop.  Refused: a piece that would come
- * twice. */
+/* A metronome's script: the tokens it needs and who follows whom.  `text` is cut into pieces
+ * that are all different, so that a piece alone says what comes next, and that no prompt ends
+ * in: special tokens (those of every made model and the `given` ones) and stretches of at least
+ * two bytes, which no merge makes.  With "\|" in it the text is cut there and nowhere else; a
+ * piece of one byte then is the byte's own token.  "\n", "\t", "\\" and "\xHH" are bytes.  All
+ * tokens outside the text lead to the first piece; the last piece leads to `last`, or to the
+ * first with loop.  Refused: a piece that would come twice. */
 struct test_script {
     struct test_token *tokens; /* the given ones first */
     uint32_t token_count;

@@ -128,8 +128,8 @@ static int add_piece(struct cutter *c, const char *bytes, size_t length)
     return GP_OK;
 }
 
-/* Bytes without special tokens: after two bytes, or as many as make a new piece.  A last byte alone goes
- * with what is before it, and so does a tail that was a piece already. */
+/* Bytes without special tokens: after two bytes, or as many as make a new piece.  A last byte
+ * alone goes with what is before it, and so does a tail that was a piece already. */
 static int cut_segment(struct cutter *c, const char *bytes, size_t length)
 {
     uint32_t first_count = c->count;

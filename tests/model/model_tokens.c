@@ -24,7 +24,8 @@ static const char letters[] = "etaoinshrdlcumwfgypbvkjxqz";
 #define PAIRS   (LETTERS * LETTERS)
 #define MERGES  (LETTERS + PAIRS + PAIRS * PAIRS)
 
-/* GPT-2 spells bytes as characters that can be seen: those that cannot come from 256 on, in order. */
+/* GPT-2 spells bytes as characters that can be seen: those that cannot come from 256 on, in
+ * order. */
 static uint32_t character_of_byte(uint32_t byte)
 {
     if ((byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174)
@@ -50,7 +51,8 @@ static size_t spell(const char *bytes, size_t length, char *out)
     return n;
 }
 
-/* Merge number i: a space and a letter, two letters, two pairs.  Both sides are tokens before it. */
+/* Merge number i: a space and a letter, two letters, two pairs.  Both sides are tokens before
+ * it. */
 static void name_merge(uint32_t i, char left[4], char right[4])
 {
     memset(left, 0, 4);

@@ -42,8 +42,8 @@ static float extreme(const float *x, uint32_t n)
     return best;
 }
 
-/* Codes low..high with low = -(high + 1): the extreme lies on the far end of the range, low, or half a
- * step inside it, whichever errs less. */
+/* Codes low..high with low = -(high + 1): the extreme lies on the far end of the range, low, or
+ * half a step inside it, whichever errs less. */
 static float symmetric_scale(const float *x, uint32_t n, int high, bool half)
 {
     static const float stretch[] = {0.0f, -0.5f};
@@ -78,7 +78,7 @@ static void range(const float *x, uint32_t n, float *min, float *max)
     }
 }
 
-/* ---- blocks of 32 ------------------------------------------------------------------------------ */
+/* ---- blocks of 32 ---- */
 
 static void block_q8_0(const float *x, uint8_t *b)
 {
@@ -89,8 +89,8 @@ static void block_q8_0(const float *x, uint8_t *b)
         b[2 + i] = (uint8_t)(int8_t)nearest(x[i] * id, -127, 127);
 }
 
-/* Element i lies in the low half of byte i, element i + 16 in the high half; a fifth bit of element i
- * is bit i of the four bytes before. */
+/* Element i lies in the low half of byte i, element i + 16 in the high half; a fifth bit of
+ * element i is bit i of the four bytes before. */
 static void pack_codes(const uint8_t code[32], uint8_t *high, uint8_t *low)
 {
     for (uint32_t i = 0; i < 16; i++)
@@ -166,7 +166,7 @@ static void block_iq4_nl(const float *x, uint8_t *b)
     }
 }
 
-/* ---- blocks of 256 ----------------------------------------------------------------------------- */
+/* ---- blocks of 256 ---- */
 
 /* Six bits each: the first four scales and minima in bytes 0-3 and 4-7, of the others the low four
  * bits in bytes 8-11 and the high two on top of the first. */
@@ -238,7 +238,8 @@ static void block_q6_k(const float *x, uint8_t *b)
 
         b[192 + j] = (uint8_t)(int8_t)scale_code;
         for (uint32_t i = 16 * j; i < 16 * j + 16; i++) {
-            /* Halves of 128; in each, four quarters of 32 share 64 bytes of low and 32 of high bits. */
+            /* Halves of 128; in each, four quarters of 32 share 64 bytes of low and 32 of high
+             * bits. */
             uint32_t half = i / 128, quarter = i / 32 % 4, column = i % 32;
             int code = nearest(x[i] * step, -32, 31) + 32;
 

@@ -1,6 +1,7 @@
 /* Quantisers for tests and for tools/make_model: floats to the file bytes of every format.
  *
- * Plain and correct, with a short search for the scale; the engine itself never quantises weights. */
+ * Plain and correct, with a short search for the scale; the engine itself never quantises
+ * weights. */
 #ifndef GP_TESTS_MODEL_QUANTIZE_H
 #define GP_TESTS_MODEL_QUANTIZE_H
 

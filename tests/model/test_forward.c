@@ -43,7 +43,7 @@ static struct test_model small_model(const char *arch, enum gp_type type)
     return m;
 }
 
-/* ---- one sequence, many ways ----------------------------------------------------------------- */
+/* ---- one sequence, many ways ---- */
 
 struct outcome {
     float logits[LENGTH * VOCAB];
@@ -277,7 +277,7 @@ static void long_sequences_depend_on_themselves_alone(void **state)
     gp_gguf_close(gguf);
 }
 
-/* ---- models that must agree ------------------------------------------------------------------ */
+/* ---- models that must agree ---- */
 
 static void run_f32(const struct gp_gguf *gguf, float *logits)
 {
@@ -386,7 +386,7 @@ static void rope_factors_divide_the_angle(void **state)
     assert_memory_equal(logits_a, logits_b, sizeof logits_a);
 }
 
-/* ---- the cache ------------------------------------------------------------------------------- */
+/* ---- the cache ---- */
 
 static void only_the_segments_pages_are_written(void **state)
 {
@@ -481,7 +481,7 @@ static void rows_before_store_from_only_read(void **state)
     gp_gguf_close(gguf);
 }
 
-/* ---- summaries ------------------------------------------------------------------------------- */
+/* ---- summaries ---- */
 
 /* The first layer's queries of a token, [Hq * dk], in double, from the file: before RoPE. */
 static void naive_queries(const struct gp_gguf *gguf, const struct gp_hparams *hp, int32_t token,
@@ -581,7 +581,7 @@ static void summaries_are_means_of_generated_queries_before_rope(void **state)
     check_summaries("qwen3", false);
 }
 
-/* ---- memory ---------------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 static void a_refused_allocation_leaks_nothing(void **state)
 {

@@ -17,7 +17,7 @@
 static uint64_t seed;
 static struct test_gguf file;
 
-/* ---- the tools of these tests ------------------------------------------------------------------ */
+/* ---- the tools of these tests ---- */
 
 /* Opening these bytes fails with `status` and a line that names `what` and has `why` in it. */
 static void assert_bytes_refused(const void *bytes, size_t length, int status, const char *what,
@@ -73,7 +73,7 @@ static void two_tensors(const char *first, const char *second, uint64_t offset, 
     test_gguf_zeros(&file, data_bytes);
 }
 
-/* ---- the header -------------------------------------------------------------------------------- */
+/* ---- the header ---- */
 
 static void header_is_checked(void **state)
 {
@@ -188,7 +188,7 @@ static void huge_files_cost_little(void **state)
     rmdir(folder);
 }
 
-/* ---- keys -------------------------------------------------------------------------------------- */
+/* ---- keys ---- */
 
 static void keys_are_checked(void **state)
 {
@@ -367,7 +367,7 @@ static void alignment_is_honoured(void **state)
         }
 }
 
-/* ---- tensors ----------------------------------------------------------------------------------- */
+/* ---- tensors ---- */
 
 static void zero_dimensions_are_refused(void **state)
 {

@@ -19,7 +19,7 @@
 
 static struct test_gguf file;
 
-/* ---- accessors --------------------------------------------------------------------------------- */
+/* ---- accessors ---- */
 
 /* Keys "u8" to "f64", each with its type's bytes of `value`. */
 static struct gp_gguf *open_numbers(int64_t value, void **copy)
@@ -218,7 +218,7 @@ static void thousands_of_names_are_found(void **state)
     rmdir(folder);
 }
 
-/* ---- files ------------------------------------------------------------------------------------- */
+/* ---- files ---- */
 
 static void what_is_no_file_is_refused(void **state)
 {
@@ -246,7 +246,7 @@ static void what_is_no_file_is_refused(void **state)
     gp_gguf_close(NULL);
 }
 
-/* ---- writer ------------------------------------------------------------------------------------ */
+/* ---- writer ---- */
 
 static void what_is_written_is_read_again(void **state)
 {
@@ -467,7 +467,7 @@ static void a_failed_write_leaves_the_old_file(void **state)
     assert_int_equal(rmdir(folder), 0);
 }
 
-/* ---- memory ------------------------------------------------------------------------------------ */
+/* ---- memory ---- */
 
 static void open_survives_every_refused_allocation(void **state)
 {
@@ -539,7 +539,7 @@ static void writing_survives_every_refused_allocation(void **state)
     assert_int_equal(rmdir(folder), 0);
 }
 
-/* ---- a real file ------------------------------------------------------------------------------- */
+/* ---- a real file ---- */
 
 static void the_real_model_is_read(void **state)
 {

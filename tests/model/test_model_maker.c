@@ -192,7 +192,7 @@ static void tokens_are_distinct_and_merges_make_tokens(void **state)
     gp_gguf_close(g);
 }
 
-/* ---- metronomes -------------------------------------------------------------------------------- */
+/* ---- metronomes ---- */
 
 /* What a script says after any prompt, up to the token `end`; false when it never ends. */
 static bool recite(const struct test_script *s, uint32_t end, char *out, size_t *length)

@@ -240,7 +240,7 @@ static void smollm2_is_as_near_to_llama_cpp_as_that_is_to_itself(void **state)
     assert_true(sum.same >= SAME_INT8 * sum.rows);
 }
 
-/* ---- every tensor type ----------------------------------------------------------------------- */
+/* ---- every tensor type ---- */
 
 /* Random models, an architecture after the other, so that qwen2's biases and qwen3's norms are
  * held against llama.cpp too. One layer: in deeper ones int8 activations alone cost more than the

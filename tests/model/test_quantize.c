@@ -16,9 +16,9 @@ static uint64_t seed;
 static float x[N], y[N];
 static uint8_t blocks[N * 4];
 
-/* Root mean square error over root mean square for normal weights, within a tenth.  A step of s leaves
- * s / sqrt(12); s is the peak of 16 or 32 such numbers (1.8, 2.1; their range is twice that) over half
- * the codes. */
+/* Root mean square error over root mean square for normal weights, within a tenth.  A step of s
+ * leaves s / sqrt(12); s is the peak of 16 or 32 such numbers (1.8, 2.1; their range is twice
+ * that) over half the codes. */
 static const struct {
     enum gp_type type;
     double error;

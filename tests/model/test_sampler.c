@@ -24,7 +24,7 @@ static struct gp_sampling plain(void)
     return (struct gp_sampling){.temperature = 1.0f, .top_p = 1.0f, .repeat_penalty = 1.0f};
 }
 
-/* ---- the naive sampler ----------------------------------------------------------------------- */
+/* ---- the naive sampler ---- */
 
 struct ranked {
     float logit;
@@ -127,7 +127,7 @@ static int32_t naive_pick(struct ranked *list, uint32_t n, double uniform, bool 
     return (int32_t)list[n - 1].id;
 }
 
-/* ---- random cases ---------------------------------------------------------------------------- */
+/* ---- random cases ---- */
 
 struct test_case {
     uint32_t vocab;
@@ -214,7 +214,7 @@ static int32_t draw_once(const float *logits, uint32_t vocab, const struct gp_dr
     return id;
 }
 
-/* ---- properties ------------------------------------------------------------------------------ */
+/* ---- properties ---- */
 
 static void every_filter_agrees_with_a_full_sort(void **state)
 {

@@ -37,7 +37,7 @@ static int remove_folder(void **state)
     return gp_mem_live() == 0 ? 0 : -1;
 }
 
-/* ---- files ----------------------------------------------------------------------------------- */
+/* ---- files ---- */
 
 static void add_name(struct gp_gguf_writer *w, const char *key, const char *value)
 {
@@ -97,7 +97,7 @@ static void assert_refused(const char *without, void (*more)(struct gp_gguf_writ
     assert_int_equal(gp_mem_live(), 0);
 }
 
-/* ---- what is refused ------------------------------------------------------------------------- */
+/* ---- what is refused ---- */
 
 static void missing_keys_are_named(void **state)
 {
@@ -214,7 +214,7 @@ static void names_must_be_known(void **state)
     assert_refused("pre", unknown_pre, GP_EINVAL, "'no-such-pre'");
 }
 
-/* ---- what opens ------------------------------------------------------------------------------ */
+/* ---- what opens ---- */
 
 static struct gp_tokenizer *open_vocab(const char *without, void (*more)(struct gp_gguf_writer *w),
                                        bool override_pre)

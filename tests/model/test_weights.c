@@ -85,7 +85,7 @@ static struct gp_hparams read_hparams(struct gp_gguf_writer *w)
     return hp;
 }
 
-/* ---- hyper-parameters ------------------------------------------------------------------------ */
+/* ---- hyper-parameters ---- */
 
 static void hparams_are_what_the_file_says(void **state)
 {
@@ -292,7 +292,7 @@ static void other_architectures_are_refused_by_name(void **state)
     expect_refusal(w, "general.type");
 }
 
-/* ---- keys that change the arithmetic --------------------------------------------------------- */
+/* ---- keys that change the arithmetic ---- */
 
 static void keys_that_are_not_honoured_are_refused(void **state)
 {
@@ -450,7 +450,7 @@ static void frequencies_follow_the_scaling_keys(void **state)
     gp_weights_close(yarn);
 }
 
-/* ---- tensors --------------------------------------------------------------------------------- */
+/* ---- tensors ---- */
 
 static const char *const llama_tensors[] = {
     "token_embd.weight",        "output_norm.weight",    "blk.1.attn_norm.weight",

@@ -63,8 +63,8 @@ static const struct boundary_case cases[] = {
     {"fixed:64",          3, 3,   true,  false, 0,    0,       false, COMPRESS, GP_BECAUSE_CAPPED},
     {"growpage",          1, 0,   true,  true,  0,    -1,      false, GROW,     GP_BECAUSE_INITIAL},
     /* A pool that is empty enough; a fixed budget stays one. */
-    {"growpage",          3, 0,   true,  true,  0.6,  -1,      false, GROW,     GP_BECAUSE_PRESSURE},
-    {"random:1",          3, 0,   true,  true,  0.6,  -1,      false, GROW,     GP_BECAUSE_PRESSURE},
+    {"growpage",          3, 0,  true,  true,  0.6,  -1,      false, GROW,     GP_BECAUSE_PRESSURE},
+    {"random:1",          3, 0,  true,  true,  0.6,  -1,      false, GROW,     GP_BECAUSE_PRESSURE},
     {"growpage",          3, 3,   true,  true,  0.6,  1,       false, COMPRESS, GP_BECAUSE_CAPPED},
     {"growpage",          3, 0,   true,  true,  0.5,  -1,      true,  COMPRESS, GP_BECAUSE_POLICY},
     {"fixed:64",          4, 0,   true,  true,  0.6,  0,       false, COMPRESS, GP_BECAUSE_POLICY},
@@ -212,7 +212,7 @@ static void only_compressors_with_history_may_compress(void **state)
     assert_false(gp_policy_may_compress(&grow, &view));
 }
 
-/* ---- retention --------------------------------------------------------------------------------- */
+/* ---- retention ---- */
 
 static void worked_example(void **state)
 {
@@ -310,7 +310,7 @@ static void retention_always_fits(void **state)
     }
 }
 
-/* ---- whole runs -------------------------------------------------------------------------------- */
+/* ---- whole runs ---- */
 
 /* Pages after `boundaries` boundaries of a request whose demand draws are given. */
 static uint32_t run_pages(const struct gp_kv_options *o, uint32_t pages, uint32_t boundaries,

@@ -113,7 +113,8 @@ static void entropy_of_known_weights(void **state)
     assert_int_equal(gp_policy_entropy(GP_METRIC_EXP_ENTROPY, uniform, 1), 1ull << 32);
 }
 
-/* Moving weight from a larger to a smaller one makes the entropy larger; scaling changes nothing. */
+/* Moving weight from a larger to a smaller one makes the entropy larger; scaling changes
+ * nothing. */
 static void entropy_grows_as_weights_even_out(void **state)
 {
     struct gp_rng rng = {seed};

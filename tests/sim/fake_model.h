@@ -1,8 +1,9 @@
 /* A model of no intelligence whose every number depends on every slot of its cache.
  *
- * Stands in for weights and kernels where only the bookkeeping is under test: a token that is wrong, a
- * slot that was overwritten, a kept set that differs, or a summary that missed a row changes all that is
- * drawn afterwards.  Two heads; the second one's cells hold what the first one saw, as in a deep model.
+ * Stands in for weights and kernels where only the bookkeeping is under test: a token that is
+ * wrong, a slot that was overwritten, a kept set that differs, or a summary that missed a row
+ * changes all that is drawn afterwards.  Two heads; the second one's cells hold what the first one
+ * saw, as in a deep model.
  *
  * A cache is [page][slot][head] numbers, addressed through a table of pages. */
 #ifndef GP_TESTS_FAKE_MODEL_H

@@ -2,9 +2,9 @@
  *
  * A world is a pool, a scheduler and some requests over the fake model.  After every step: the
  * walkers hold, some row ran, no page was written by two, and every row saw exactly what it saw the
- * first time, however often it was preempted and replayed.  In the end every request has finished, every
- * page is back, and the tokens and decisions are those of a model of one request that knows no
- * scheduler (`solo`), as far as nothing that may change them happened.
+ * first time, however often it was preempted and replayed.  In the end every request has finished,
+ * every page is back, and the tokens and decisions are those of a model of one request that knows
+ * no scheduler (`solo`), as far as nothing that may change them happened.
  *
  * GP_WORLDS and GP_SEED choose how many worlds and which. */
 #include <inttypes.h>
@@ -104,7 +104,7 @@ static void on_abort(int number)
     fprintf(stderr, "GP_SEED=%" PRIu64 " world %u\n", base_seed, world_now);
 }
 
-/* ---- one request with no scheduler -------------------------------------------------------------- */
+/* ---- one request with no scheduler ---- */
 
 static bool is_over(const struct request *r, uint32_t outputs, uint32_t token, uint32_t context)
 {
@@ -188,7 +188,7 @@ static void run_solo(struct solo *s, const struct request *request, uint32_t b, 
     }
 }
 
-/* ---- what the scheduler asks of its owner ------------------------------------------------------- */
+/* ---- what the scheduler asks of its owner ---- */
 
 static struct gp_signal measure(void *ctx, struct gp_seq *seq)
 {
@@ -241,7 +241,7 @@ static void preempted(void *ctx, struct gp_seq *seq)
         r->trusted = r->token_count;
 }
 
-/* ---- making a world ----------------------------------------------------------------------------- */
+/* ---- making a world ---- */
 
 static uint32_t between(struct gp_rng *rng, uint32_t low, uint32_t high)
 {
@@ -314,7 +314,7 @@ static void open_world(struct world *w, uint64_t seed, struct marks *marks)
         make_request(w, &w->requests[i]);
 }
 
-/* ---- a step ------------------------------------------------------------------------------------- */
+/* ---- a step ---- */
 
 static void add_marks(struct marks *m, const struct gp_seq *seq)
 {
@@ -477,8 +477,8 @@ static void draw(struct world *w, const struct gp_run *run)
     }
 }
 
-/* Decode rows first, all of them, and both kinds oldest first; but whoever is admitted comes last, and
- * is older than some that run only where the hook preempted out of turn. */
+/* Decode rows first, all of them, and both kinds oldest first; but whoever is admitted comes
+ * last, and is older than some that run only where the hook preempted out of turn. */
 static void check_order(struct world *w, const struct gp_plan *plan)
 {
     uint32_t decoding = 0, planned = 0;
@@ -542,7 +542,7 @@ static void take_step(struct world *w)
     w->step++;
 }
 
-/* ---- a world ------------------------------------------------------------------------------------ */
+/* ---- a world ---- */
 
 static void compare_with_solo(struct world *w, const struct request *r, struct solo *solo)
 {
@@ -645,8 +645,8 @@ static void a_world_can_be_run_again(void **state)
     }
 }
 
-/* A take may be refused at any moment: refuse the first, then the second, and so on, until there are
- * more than the world has. */
+/* A take may be refused at any moment: refuse the first, then the second, and so on, until there
+ * are more than the world has. */
 static void any_take_may_be_refused(void **state)
 {
     uint32_t changed = 0;

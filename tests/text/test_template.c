@@ -144,7 +144,7 @@ static void errors_of_values_are_clean_and_have_lines(void **state)
                 "template: line 1: can only get item pairs from a mapping, not str");
 }
 
-/* ---- origins --------------------------------------------------------------------------------- */
+/* ---- origins ---- */
 
 /* The prompt as text in which every untrusted run stands between '<' and '>'. */
 static void check_origin(const char *source, const char *messages, const char *wanted)
@@ -235,7 +235,7 @@ static void users_cannot_spell_control_tokens(void **state)
     json_decref(messages);
 }
 
-/* ---- bounds ---------------------------------------------------------------------------------- */
+/* ---- bounds ---- */
 
 static char *repeated(const char *before, const char *unit, unsigned times, const char *after)
 {
@@ -341,7 +341,7 @@ static void deep_messages_are_refused(void **state)
     gp_template_close(t);
 }
 
-/* ---- memory and threads ---------------------------------------------------------------------- */
+/* ---- memory and threads ---- */
 
 static const char busy[] =
     "{% macro m(a, b=1) %}{{ a | tojson(indent=2) }}{{ b }}{% endmacro %}"

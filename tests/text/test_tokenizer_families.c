@@ -55,7 +55,7 @@ static int close_all(void **state)
     return gp_mem_live() == 0 ? 0 : -1;
 }
 
-/* ---- comparing ------------------------------------------------------------------------------- */
+/* ---- comparing ---- */
 
 static void assert_ids(enum family f, const struct gp_span *spans, uint32_t span_count,
                        bool add_special, const int32_t *want, uint32_t want_count)
@@ -114,7 +114,7 @@ static void assert_plain(enum family f, const char *text, const int32_t *want, u
     assert_back(f, &span, text, span.length);
 }
 
-/* ---- ids ------------------------------------------------------------------------------------- */
+/* ---- ids ---- */
 
 static void llama3_splits_as_published(void **state)
 {
@@ -190,7 +190,7 @@ static void only_qwen_normalises(void **state)
     assert_back(LLAMA2, &span, text, span.length);
 }
 
-/* ---- special tokens -------------------------------------------------------------------------- */
+/* ---- special tokens ---- */
 
 /* B18 */
 static void bos_comes_once(void **state)
@@ -292,7 +292,7 @@ static void every_known_end_ends(void **state)
     assert_ends(LLAMA2, IDS(2));
 }
 
-/* ---- time ------------------------------------------------------------------------------------ */
+/* ---- time ---- */
 
 /* Of this process, which does not depend on what else the machine does. */
 static double cpu_seconds(void)

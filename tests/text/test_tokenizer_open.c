@@ -40,7 +40,7 @@ static struct gp_tokenizer *open_small(void)
     return t;
 }
 
-/* ---- refusals -------------------------------------------------------------------------------- */
+/* ---- refusals ---- */
 
 /* B08 */
 static void malformed_byte_tokens_are_refused(void **state)
@@ -142,7 +142,7 @@ static void bad_merges_are_refused(void **state)
     }
 }
 
-/* ---- the pre-tokenizer's name (B15) ---------------------------------------------------------- */
+/* ---- the pre-tokenizer's name (B15) ---- */
 
 /* What goes to stderr while fn runs. */
 static void catch_stderr(void (*fn)(void), char *out, size_t out_bytes)
@@ -256,7 +256,7 @@ static void families_cut_texts_differently(void **state)
     assert_words("deepseek-llm", "a \n", 3);
 }
 
-/* ---- bytes without tokens -------------------------------------------------------------------- */
+/* ---- bytes without tokens ---- */
 
 static void unknown_bytes_become_the_unknown_token_or_nothing(void **state)
 {
@@ -331,7 +331,7 @@ static void eos_comes_once_where_asked(void **state)
     gp_tokenizer_close(t);
 }
 
-/* ---- memory ---------------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 /* Everything with an allocation in it; false when one was refused. */
 static bool use_everything(void)

@@ -69,7 +69,7 @@ static int close_all(void **state)
     return gp_mem_live() == 0 ? 0 : -1;
 }
 
-/* ---- tools ----------------------------------------------------------------------------------- */
+/* ---- tools ---- */
 
 struct text {
     char bytes[TEST_RANDOM_TEXT_BYTES];
@@ -123,7 +123,7 @@ static void assert_bytes(const char *got, size_t got_length, const char *want, s
                  kind, (int)got_length, got, (int)want_length, want);
 }
 
-/* ---- there and back -------------------------------------------------------------------------- */
+/* ---- there and back ---- */
 
 static void any_text_comes_back(void **state)
 {
@@ -209,7 +209,7 @@ static void untrusted_text_has_no_control_tokens(void **state)
     }
 }
 
-/* ---- streaming ------------------------------------------------------------------------------- */
+/* ---- streaming ---- */
 
 /* Every maximal subpart that is no character becomes U+FFFD (Unicode 3.9, table 3-8). */
 static size_t replace_bad(const char *bytes, size_t length, char *out)
@@ -350,7 +350,7 @@ static void the_space_in_front_is_dropped_once(void **state)
     gp_mem_free(r.ids);
 }
 
-/* ---- tokens ---------------------------------------------------------------------------------- */
+/* ---- tokens ---- */
 
 static void the_longest_special_token_wins(void **state)
 {

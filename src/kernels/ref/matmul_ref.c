@@ -6,7 +6,7 @@
 #include "kernels/internal.h"
 #include "kernels/ref/ref.h"
 
-/* ---- activations ----------------------------------------------------------------------------- */
+/* ---- activations ---- */
 
 /* One block: scale = max |x| / 127; code = x / scale, cut to [-127, 127] (a subnormal scale is
  * coarse, and a number that is none becomes -127), rounded half to even.  Scale 0: codes 0. */
@@ -51,7 +51,7 @@ static void quantize(const struct gp_activations *a, uint32_t row_begin, uint32_
         }
 }
 
-/* ---- block formats --------------------------------------------------------------------------- */
+/* ---- block formats ---- */
 
 /* One block of one row, ready for a product: sum over j of
  *   d * sub[j] * (codes of part j) + m * min[j] * (ones of the 32 columns j). */
@@ -229,7 +229,7 @@ static void matmul_blocks(const struct gp_matrix *w, const struct gp_activations
     }
 }
 
-/* ---- float formats --------------------------------------------------------------------------- */
+/* ---- float formats ---- */
 
 static float weight_at(const struct gp_matrix *w, const uint8_t *group, uint32_t lane, uint32_t i)
 {

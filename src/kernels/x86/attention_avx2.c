@@ -38,7 +38,7 @@ GP_INLINE float load_elem(enum gp_kv_type type, const uint8_t *block, size_t ind
     return type == GP_KV_F16 ? _cvtsh_ss(bits) : gp_bf16_to_f32(bits);
 }
 
-/* ---- scores ---------------------------------------------------------------------------------- */
+/* ---- scores ---- */
 
 /* Scores of `queries` queries at `tiles` tiles; out[q] + 16 * tile. */
 GP_INLINE void score_tiles(enum gp_kv_type type, const uint8_t *const key[4], uint32_t k_dim,
@@ -113,7 +113,7 @@ GP_INLINE void score_slots(enum gp_kv_type type, const struct gp_kv_view *kv,
     }
 }
 
-/* ---- values ---------------------------------------------------------------------------------- */
+/* ---- values ---- */
 
 /* What a split adds to the results of some queries. */
 struct part {
@@ -202,7 +202,7 @@ GP_INLINE void add_values_tail(enum gp_kv_type type, const struct gp_kv_view *kv
         }
 }
 
-/* ---- attention ------------------------------------------------------------------------------- */
+/* ---- attention ---- */
 
 /* The queries of a panel, and what the splits so far have come to. */
 struct panel {
@@ -351,7 +351,7 @@ static void attention(const struct gp_kv_view *kv, const float *q, size_t q_stri
     }
 }
 
-/* ---- scores for policies --------------------------------------------------------------------- */
+/* ---- scores for policies ---- */
 
 static void score_range(const struct gp_kv_view *kv, const float *q, uint32_t begin,
                         uint32_t tile_count, float scale, float *out)
@@ -393,7 +393,7 @@ static void kv_scores(const struct gp_kv_view *kv, const float *q, uint32_t begi
     }
 }
 
-/* ---- stores ---------------------------------------------------------------------------------- */
+/* ---- stores ---- */
 
 /* Eight floats rounded to bfloat16, half to even; NaN stays NaN. */
 GP_INLINE __m128i round_bf16(__m256 v)

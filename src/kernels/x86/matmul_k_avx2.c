@@ -88,7 +88,7 @@ GP_INLINE void store_tile(float y[GP_TILE_ROWS][GP_MATRIX_ROWS], __m256 acc[GP_T
     }
 }
 
-/* ---- Q4_K and Q5_K --------------------------------------------------------------------------- */
+/* ---- Q4_K and Q5_K ---- */
 
 /* Sub-block j (32 columns): unsigned codes times activation codes, times the sub-scale, onto sum.
  * Eight pairs of 4-bit codes fit 16 bits, four of 5-bit codes. */
@@ -201,7 +201,7 @@ GP_INLINE void tile_q45_k(const struct tile *t, uint32_t rows, bool five,
     store_tile(y, acc, rows);
 }
 
-/* ---- Q6_K ------------------------------------------------------------------------------------ */
+/* ---- Q6_K ---- */
 
 /* Sixteen columns (part j): unsigned 6-bit codes times activation codes, times the signed
  * sub-scale. Two pairs, at most 2 * 2 * 63 * 127 = 32004, fit 16 bits. */
@@ -324,7 +324,7 @@ GP_INLINE void tile_rows_q6_k(const struct tile *t, uint32_t rows,
     store_tile(y, acc, rows);
 }
 
-/* ---- the versions of a tile: one row, two, and four (which serve three) ---------------------- */
+/* ---- the versions of a tile: one row, two, and four (which serve three) ---- */
 
 static void tile_q4_k(const struct gp_matrix *w, uint32_t out_row, const struct gp_activations *a,
                       uint32_t row, uint32_t row_count, float y[GP_TILE_ROWS][GP_MATRIX_ROWS])
