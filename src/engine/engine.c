@@ -83,17 +83,21 @@ static int check_range(const char *name, uint32_t value, uint32_t low, uint32_t 
     return GP_OK;
 }
 
-static int kv_type_from(const char *name, enum gp_kv_type *out, struct gp_error *err)
+/* *name becomes a text of ours: the caller's may be gone when the engine is asked for it. */
+static int kv_type_from(const char **name, enum gp_kv_type *out, struct gp_error *err)
 {
-    if (!name || !strcmp(name, "f16"))
-        *out = GP_KV_F16;
-    else if (!strcmp(name, "bf16"))
-        *out = GP_KV_BF16;
-    else if (!strcmp(name, "f32"))
-        *out = GP_KV_F32;
-    else
-        return gp_fail(err, GP_EINVAL, "kv-type: '%s'; f16, bf16 or f32", name);
-    return GP_OK;
+    static const struct {
+        const char *name;
+        enum gp_kv_type type;
+    } types[] = {{"f16", GP_KV_F16}, {"bf16", GP_KV_BF16}, {"f32", GP_KV_F32}};
+
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (!*name || !strcmp(*name, types[i].name)) {
+            *name = types[i].name;
+            *out = types[i].type;
+            return GP_OK;
+        }
+    return gp_fail(err, GP_EINVAL, "kv-type: '%s'; f16, bf16 or f32", *name);
 }
 
 static int check_options(struct gp_engine_options *o, const struct gp_model *model,
@@ -177,7 +181,7 @@ static int open_cache(struct gp_engine *engine, struct gp_error *err)
     const struct gp_hparams *hp = &engine->model->weights->hp;
     struct gp_engine_options *o = &engine->options;
     struct gp_cache *cache = &engine->cache;
-    int rc = kv_type_from(o->kv_type, &cache->type, err);
+    int rc = kv_type_from(&o->kv_type, &cache->type, err);
 
     if (rc)
         return rc;
@@ -234,12 +238,13 @@ static int open_sched(struct gp_engine *engine, struct gp_error *err)
 static int open_step(struct gp_engine *engine, struct gp_error *err)
 {
     const struct gp_engine_options *o = &engine->options;
-    uint32_t vocab = engine->model->weights->hp.vocab_count;
-    uint32_t wave = WAVE_BYTES / 4 / vocab;
+    uint32_t row = engine->model->weights->hp.vocab_count;
+    uint32_t wave = WAVE_BYTES / 4 / row;
 
     wave = wave > WAVE_ROWS_MAX ? WAVE_ROWS_MAX : wave;
     engine->wave = wave < 1 ? 1 : wave;
-    engine->mask_words = (vocab + 63) / 64;
+    engine->vocab = gp_tokenizer_count(engine->model->tokenizer);
+    engine->mask_words = (engine->vocab + 63) / 64;
     engine->owner_count = engine->sequences_max + o->max_seqs; /* as open_sched() asked for */
     engine->owners = gp_mem_alloc_array(engine->owner_count, sizeof *engine->owners);
     engine->batch_tokens = gp_mem_alloc_array(o->max_batch_tokens, sizeof *engine->batch_tokens);
@@ -251,12 +256,12 @@ static int open_step(struct gp_engine *engine, struct gp_error *err)
         !engine->masks || !engine->samplers)
         return gp_fail(err, GP_ENOMEM, "step buffers: out of memory");
     for (uint32_t i = 0; i < o->threads; i++) {
-        int rc = gp_sampler_open(&engine->samplers[i], vocab, err);
+        int rc = gp_sampler_open(&engine->samplers[i], engine->vocab, err);
 
         if (rc)
             return rc;
     }
-    engine->work_bytes += (uint64_t)engine->wave * (engine->mask_words * 8 + (uint64_t)vocab * 4);
+    engine->work_bytes += (uint64_t)engine->wave * (engine->mask_words * 8 + (uint64_t)row * 4);
     return gp_forward_open(&engine->forward, engine->model->weights, &engine->model->kernels,
                            engine->workers, o->max_batch_tokens, o->max_seqs, o->max_batch_tokens,
                            engine->wave, err);
@@ -353,5 +358,5 @@ void gp_engine_info(const struct gp_engine *engine, struct gp_engine_info *info)
         .work_bytes = engine->work_bytes,
         .full_requests = o->kv_pages / each,
     };
-    snprintf(info->kv_type, sizeof info->kv_type, "%s", o->kv_type ? o->kv_type : "f16");
+    snprintf(info->kv_type, sizeof info->kv_type, "%s", o->kv_type);
 }

@@ -145,6 +145,8 @@ struct gp_engine {
     size_t pool_bytes;
     size_t summary_floats, rms_floats;
     uint32_t wave;
+    uint32_t vocab; /* ids that have a token; a row of logits may be longer, and the rest of it
+                       is padding that nobody may draw */
     struct gp_sampler **samplers; /* [threads]                                                   */
     struct owner *owners;         /* [owner_count] by seq->index                                 */
     uint32_t owner_count;         /* sequences that the scheduler can tell apart                 */

@@ -75,12 +75,13 @@ struct score_work {
 static void score_rows(void *ctx, uint32_t begin, uint32_t end, uint32_t worker)
 {
     struct score_work *work = ctx;
-    uint32_t vocab = work->scorer->model->weights->hp.vocab_count;
+    const struct gp_model *model = work->scorer->model;
+    uint32_t row = model->weights->hp.vocab_count, vocab = gp_tokenizer_count(model->tokenizer);
 
     (void)worker;
     for (uint32_t i = begin; i < end; i++)
         work->scorer->surprise[i] =
-            -(double)gp_log_softmax_at(work->logits + (size_t)i * vocab, vocab, work->next[i]);
+            -(double)gp_log_softmax_at(work->logits + (size_t)i * row, vocab, work->next[i]);
 }
 
 /* Rows of one chunk from `first` on predict the tokens behind them. */
@@ -167,7 +168,7 @@ int gp_perplexity(const struct gp_model *model, const int32_t *tokens, uint32_t 
         return gp_fail(err, GP_EINVAL, "text: %u tokens; at least %u (two windows of %u)", count,
                        2 * window, window);
     for (uint32_t i = 0; i < count; i++)
-        if (tokens[i] < 0 || (uint32_t)tokens[i] >= model->weights->hp.vocab_count)
+        if (tokens[i] < 0 || (uint32_t)tokens[i] >= gp_tokenizer_count(model->tokenizer))
             return gp_fail(err, GP_EINVAL, "text: token %u is %d, not in the vocabulary", i,
                            tokens[i]);
     int rc = scorer_open(&s, window, threads, err);

@@ -133,7 +133,7 @@ static int check_request(const struct gp_engine *engine, const struct gp_request
                          struct gp_error *err)
 {
     const struct gp_engine_options *o = &engine->options;
-    uint32_t vocab = engine->model->weights->hp.vocab_count;
+    uint32_t vocab = engine->vocab;
     int rc = check_ids("prompt", r->tokens, r->token_count, vocab, err);
 
     if (!rc)
@@ -256,9 +256,17 @@ static int admit(struct gp_engine *engine, const struct request *made, uint64_t 
     struct layout layout = {0};
 
     if (!request || engine->sequences_out + made->asked.n > engine->sequences_max)
-        return gp_fail(err, GP_EAGAIN, "queue: full, %u requests are running or waiting",
+        return gp_fail(err, GP_EAGAIN,
+                       "queue: full, %u requests are running or waiting, and finished ones have to "
+                       "be released",
                        engine->sequences_out);
     lay_out(engine, &counted, &layout);
+    size_t most = engine->slab.unit_count * GP_SLAB_UNIT;
+
+    if (layout.at > most)
+        return gp_fail(err, GP_EINVAL,
+                       "request: n, max_tokens and logprobs together take %zu bytes; %zu are there",
+                       layout.at, most);
     layout = (struct layout){.block = gp_slab_take(&engine->slab, layout.at)};
     if (!layout.block)
         return gp_fail(err, GP_EAGAIN, "queue: no memory left for a request of this length now");
@@ -277,6 +285,12 @@ static int admit(struct gp_engine *engine, const struct request *made, uint64_t 
     return GP_OK;
 }
 
+/* No more alternatives than there are tokens. */
+static int32_t at_most(int32_t logprobs, uint32_t vocab)
+{
+    return logprobs > (int32_t)vocab ? (int32_t)vocab : logprobs;
+}
+
 int gp_engine_submit(struct gp_engine *engine, const struct gp_request *asked, uint64_t *id,
                      struct gp_error *err)
 {
@@ -288,6 +302,8 @@ int gp_engine_submit(struct gp_engine *engine, const struct gp_request *asked, u
     uint32_t room = engine->options.context - asked->token_count;
 
     made.asked.n = asked->n ? asked->n : 1;
+    made.asked.logprobs = at_most(asked->logprobs, engine->vocab);
+    made.asked.prompt_logprobs = at_most(asked->prompt_logprobs, engine->vocab);
     made.max_tokens = asked->max_tokens && asked->max_tokens < room ? asked->max_tokens : room;
     made.kv = asked->kv ? *asked->kv : engine->options.kv;
     made.asked.kv = NULL;
@@ -323,8 +339,11 @@ static void drop_submitted(struct gp_engine *engine, struct request *request)
         request->choices[i].finish = request->choices[i].finish_seen = GP_FINISH_CANCELLED;
     engine->sequences_out -= request->asked.n;
     request->open_choices = 0;
-    request->submitted = false;
-    request->news = engine->any_news = true;
+    request->submitted = request->cancel = false;
+    if (request->release)
+        free_request(engine, request);
+    else
+        request->news = engine->any_news = true;
 }
 
 static void carry_out_cancels(struct gp_engine *engine)

@@ -202,12 +202,12 @@ static void draw_rows(void *ctx, uint32_t begin, uint32_t end, uint32_t worker)
 {
     const struct draw_work *work = ctx;
     struct gp_engine *engine = work->engine;
-    uint32_t vocab = engine->model->weights->hp.vocab_count;
+    uint32_t vocab = engine->vocab;
 
     for (uint32_t i = begin; i < end; i++) {
         struct draw *draw = &engine->draws[i];
         const struct request *request = draw->request;
-        const float *logits = work->logits + (size_t)i * vocab;
+        const float *logits = work->logits + (size_t)i * engine->model->weights->hp.vocab_count;
         struct gp_draw how = {
             .sampling = &request->asked.sampling,
             .seed = request->seed,
@@ -249,7 +249,7 @@ static enum gp_finish take_token(struct gp_engine *engine, struct draw *draw)
         answer = asked->on_token(asked->ctx, choice->index, draw->id);
         gp_mem_freeze();
     }
-    bool may_force = answer >= 0 && (uint32_t)answer < engine->model->weights->hp.vocab_count;
+    bool may_force = answer >= 0 && (uint32_t)answer < engine->vocab;
 
     choice->force_next = may_force ? answer : GP_GO;
     if (answer == GP_STOP || is_end(engine, asked, draw->id))

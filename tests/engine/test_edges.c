@@ -1,0 +1,200 @@
+/* Edges of the engine's API: what is asked for at the very borders of what can be had. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "engine/engine_rig.h"
+#include "model/model_edit.h"
+
+static struct rig rig;
+static int32_t prompt[1024];
+
+static int open_rig(void **state)
+{
+    struct test_model m;
+
+    (void)state;
+    engine_rig_model(&m);
+    engine_rig_open(&rig, &m, NULL);
+    engine_rig_prompt(prompt, 1024, 1);
+    return 0;
+}
+
+static int close_rig(void **state)
+{
+    (void)state;
+    engine_rig_close(&rig);
+    return 0;
+}
+
+static void ask(struct gp_request *request, uint32_t count, uint32_t max_tokens)
+{
+    gp_request_init(request);
+    request->tokens = prompt;
+    request->token_count = count;
+    request->max_tokens = max_tokens;
+    request->ignore_eos = true;
+    request->sampling.has_seed = true;
+}
+
+static struct gp_engine *open_engine(const struct gp_engine_options *options)
+{
+    struct gp_engine *engine;
+    struct gp_error err = {""};
+
+    if (gp_engine_open(&engine, rig.model, options, &err))
+        fail_msg("%s", err.message);
+    return engine;
+}
+
+static void a_release_before_the_first_step_forgets_everything(void **state)
+{
+    struct gp_engine_options options;
+    struct gp_request r;
+    uint64_t id, ids[4];
+
+    (void)state;
+    engine_rig_options(&options);
+    struct gp_engine *engine = open_engine(&options);
+
+    ask(&r, 5, 2);
+    for (uint32_t round = 0; round < 300; round++) {
+        assert_int_equal(gp_engine_submit(engine, &r, &id, NULL), GP_OK);
+        gp_engine_release(engine, id);
+        gp_engine_run(engine);
+        assert_int_equal(engine->slab.used, 0);
+        assert_int_equal(engine->sequences_out, 0);
+        assert_int_equal(gp_engine_poll(engine, ids, 4), 0);
+    }
+    gp_engine_close(engine);
+}
+
+static void a_request_larger_than_the_request_memory_is_refused_for_good(void **state)
+{
+    struct gp_engine_options options;
+    struct gp_request r;
+    struct gp_error err = {""};
+    uint64_t id;
+
+    (void)state;
+    engine_rig_options(&options);
+    options.max_seqs = options.max_waiting = 128;
+    options.max_batch_tokens = 128;
+    struct gp_engine *engine = open_engine(&options);
+
+    ask(&r, 5, 0);
+    r.n = 128;
+    r.logprobs = 20;
+    assert_int_equal(gp_engine_submit(engine, &r, &id, &err), GP_EINVAL);
+    assert_non_null(strstr(err.message, "request"));
+    r.n = 1;
+    assert_int_equal(gp_engine_submit(engine, &r, &id, &err), GP_OK);
+    gp_engine_close(engine);
+}
+
+/* A model whose embedding has more rows than its vocabulary has tokens: padding, which has no text.
+ * Its five tokens are a to e. */
+static struct gp_model *open_padded(void)
+{
+    static const struct gp_str tokens[] = {{"a", 1}, {"b", 1}, {"c", 1}, {"d", 1}, {"e", 1}};
+    struct gp_model *model = NULL;
+    struct gp_error err = {""};
+    struct test_model m;
+    char path[160];
+
+    engine_rig_model(&m);
+    struct gp_gguf_writer *w = test_model_edit(&m, NULL);
+
+    gp_gguf_add_str(w, "tokenizer.ggml.model", "gpt2", 4);
+    gp_gguf_add_str(w, "tokenizer.ggml.pre", "smollm", 6);
+    gp_gguf_add_strings(w, "tokenizer.ggml.tokens", tokens, 5);
+    gp_gguf_add_strings(w, "tokenizer.ggml.merges", NULL, 0);
+    snprintf(path, sizeof path, "%s/padded.gguf", rig.dir);
+    struct gp_model_options options = {.path = path, .threads = 1};
+
+    if (gp_gguf_writer_write(w, path, &err) || gp_model_open(&model, &options, &err))
+        fail_msg("%s", err.message);
+    gp_gguf_writer_close(w);
+    unlink(path);
+    return model;
+}
+
+static void ids_without_a_token_are_neither_drawn_nor_listed_nor_taken(void **state)
+{
+    static const int32_t text[] = {0, 1, 2, 3, 4, 5};
+    struct gp_model *model = open_padded();
+    struct gp_engine_options options;
+    struct gp_engine *engine;
+    struct gp_request r;
+    struct gp_logprob tops[20];
+    struct rig_output out;
+    struct gp_error err = {""};
+    uint64_t id;
+
+    (void)state;
+    engine_rig_options(&options);
+    assert_int_equal(gp_engine_open(&engine, model, &options, &err), GP_OK);
+    ask(&r, 6, 60);
+    r.tokens = text;
+    assert_int_equal(gp_engine_submit(engine, &r, &id, &err), GP_EINVAL);
+    assert_non_null(strstr(err.message, "token 5"));
+    ask(&r, 5, 60);
+    r.tokens = text;
+    r.logprobs = r.prompt_logprobs = 20;
+    r.sampling.temperature = 100;
+    assert_int_equal(gp_engine_submit(engine, &r, &id, &err), GP_OK);
+    gp_engine_run(engine);
+    engine_rig_read(engine, id, 0, &out);
+    assert_int_equal(out.count, 60);
+    for (uint32_t i = 0; i < out.count; i++) {
+        double sum = 0;
+
+        assert_in_range(out.tokens[i].id, 0, 4);
+        assert_int_equal(gp_engine_alternatives(engine, id, 0, false, i, tops, 20), 5);
+        for (int k = 0; k < 5; k++)
+            sum += exp((double)tops[k].logprob);
+        assert_true(fabs(sum - 1) < 1e-5);
+    }
+    assert_int_equal(gp_engine_alternatives(engine, id, 0, true, 4, tops, 20), 5);
+    gp_engine_close(engine);
+    gp_model_close(model);
+}
+
+static void the_engine_keeps_no_text_of_the_caller(void **state)
+{
+    struct gp_engine_options options;
+    struct gp_engine_info info;
+    char *type = strdup("f32");
+
+    (void)state;
+    engine_rig_options(&options);
+    options.kv_type = type;
+    struct gp_engine *engine = open_engine(&options);
+
+    memset(type, 'x', 3);
+    gp_engine_info(engine, &info);
+    free(type);
+    assert_string_equal(info.kv_type, "f32");
+    gp_engine_close(engine);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_release_before_the_first_step_forgets_everything),
+        cmocka_unit_test(a_request_larger_than_the_request_memory_is_refused_for_good),
+        cmocka_unit_test(ids_without_a_token_are_neither_drawn_nor_listed_nor_taken),
+        cmocka_unit_test(the_engine_keeps_no_text_of_the_caller),
+    };
+
+    return cmocka_run_group_tests(tests, open_rig, close_rig);
+}
