@@ -48,6 +48,13 @@
 
 #define SAME_MIN 0.98
 
+/* Builds with checks and sanitizers take every fourth prompt: they look for other things, slowly. */
+#ifdef GP_DEBUG
+#define PROMPT_STEP 4u
+#else
+#define PROMPT_STEP 1u
+#endif
+
 static const uint32_t all_pages[PAGE_COUNT] = {1, 0};
 
 /* A model that is ready to run one prompt over an f16 cache. */
@@ -183,7 +190,7 @@ static struct test_oracle_sum compare_model(const struct gp_gguf *gguf, bool as_
     test_oracle_open(&oracle, oracle_path);
     runner_open(&r, gguf, as_float);
     assert_int_equal(r.weights->hp.vocab_count, oracle.vocab);
-    for (uint32_t i = 0; i < oracle.prompt_count; i++)
+    for (uint32_t i = 0; i < oracle.prompt_count; i += PROMPT_STEP)
         compare_prompt(&r, &oracle, &oracle.prompts[i], &sum, dump);
     runner_close(&r, as_float);
     test_oracle_close(&oracle);
@@ -219,7 +226,7 @@ static void smollm2_as_floats_expects_what_llama_cpp_expects(void **state)
         compare_model(gguf, true, "tests/oracle/llama/smollm2-f32.logits", dump ? path : NULL);
 
     gp_gguf_close(gguf);
-    assert_int_equal(sum.rows, 20 * 64);
+    assert_int_equal(sum.rows, 20 / PROMPT_STEP * 64);
     assert_true(sum.kl / sum.rows <= KL_FLOAT);
     assert_true(sum.same >= SAME_MIN * sum.rows);
     assert_int_equal(sum.decided_same, sum.decided);
@@ -235,7 +242,7 @@ static void smollm2_is_as_near_to_llama_cpp_as_that_is_to_itself(void **state)
         gguf, false, "tests/oracle/llama/smollm2-q4_1.logits", getenv("GP_ORACLE_DUMP"));
 
     gp_gguf_close(gguf);
-    assert_int_equal(sum.rows, 20 * 64);
+    assert_int_equal(sum.rows, 20 / PROMPT_STEP * 64);
     assert_true(sum.kl / sum.rows <= KL_INT8);
     assert_true(sum.same >= SAME_INT8 * sum.rows);
 }
@@ -293,7 +300,7 @@ static void every_type_expects_what_llama_cpp_expects(void **state)
         struct test_oracle_sum sum = compare_model(gguf, false, path, NULL);
 
         gp_gguf_close(gguf);
-        assert_int_equal(sum.rows, 2 * 64);
+        assert_int_equal(sum.rows, PROMPT_STEP == 1 ? 2 * 64 : 64);
         bool floats = gp_type_info(randoms[i].type)->activation == GP_ACTIVATION_F32;
 
         assert_true(sum.kl / sum.rows <= (floats ? KL_FLOAT : KL_LAYER));
