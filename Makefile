@@ -1,6 +1,6 @@
 # growpage: make setup | all | demo | test | test-long | oracles | install | clean | tidy
 #
-# CONFIG=release|debug|asan|tsan|cov   CC=gcc|clang   MODEL=FILE (demo)
+# CONFIG=release|debug|asan|tsan|cov|fuzz   CC=gcc|clang   MODEL=FILE (demo)
 
 CONFIG ?= release
 ifeq ($(origin CC),default)
@@ -24,7 +24,8 @@ CFLAGS_debug   := -O1 -DGP_DEBUG
 CFLAGS_asan    := -O1 -DGP_DEBUG -fsanitize=address,undefined -fno-sanitize-recover=all
 CFLAGS_tsan    := -O1 -DGP_DEBUG -fsanitize=thread
 CFLAGS_cov     := -O0 -DGP_DEBUG --coverage
-CFLAGS_$(CONFIG) ?= $(error CONFIG must be release, debug, asan, tsan or cov)
+CFLAGS_fuzz    := -O1 -DGP_DEBUG -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
+CFLAGS_$(CONFIG) ?= $(error CONFIG must be release, debug, asan, tsan, cov or fuzz)
 
 # The whole program runs on any x86-64.  Only these files may use more, and the dispatcher calls them
 # only after CPUID and the operating system agreed.
@@ -36,6 +37,8 @@ isa         = $(foreach i,avx2 avx512,$(if $(findstring _$i.c,$1),$(ISA_$i)))
 WRAP_debug := -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
 WRAP_asan  := $(WRAP_debug)
 WRAP_tsan  := $(WRAP_debug)
+WRAP_cov   := $(WRAP_debug)
+WRAP_fuzz  := $(WRAP_debug)
 
 LIB_ROOMS := base kernels kv text policy model engine
 LIB_SRC   := $(foreach r,$(LIB_ROOMS),$(wildcard src/$r/*.c src/$r/*/*.c))
@@ -80,8 +83,10 @@ $B/tests/%: $B/tests/%.o $(TEST_AUX:%.c=$B/%.o) $B/libgrowpage.a
 $B/tools/make_model: $(patsubst %,$B/tests/model/%.o,model_maker model_script model_tokens quantize)
 $B/tests/fuzz/fuzz_gguf: $B/tests/model/gguf_bytes.o
 $B/tests/fuzz/fuzz_tokenizer: $B/tests/text/small_vocab.o
-$B/tests/fuzz/fuzz_%: $B/tests/fuzz/fuzz_%.o $B/tests/fuzz/standalone.o $B/libgrowpage.a
-	$(call say,LD,$@)$(LINK) $(filter %.o,$^) $(filter %.a,$^) $(LDLIBS) -o $@
+# A driver is libFuzzer's under clang's CONFIG=fuzz; elsewhere it runs the files it is given.
+FUZZ_MAIN := $(if $(filter fuzz,$(CONFIG)),,$B/tests/fuzz/standalone.o)
+$B/tests/fuzz/fuzz_%: $B/tests/fuzz/fuzz_%.o $(FUZZ_MAIN) $B/libgrowpage.a
+	$(call say,LD,$@)$(LINK) $(if $(FUZZ_MAIN),,-fsanitize=fuzzer) $(filter %.o,$^) $(filter %.a,$^) $(LDLIBS) -o $@
 $B/tools/%: $B/tools/%.o $B/libgrowpage.a
 	$(call say,LD,$@)$(LINK) $(filter %.o,$^) $(filter %.a,$^) $(LDLIBS) -o $@
 $B/bench/%: $B/bench/%.o $B/libgrowpage.a
@@ -125,6 +130,7 @@ run-tests: all model venv tests-built
 # The C tests alone, in any CONFIG; ROOMS="base engine" runs those of some rooms.
 run-c-tests: model tests-built
 	@GP_BUILD=$B tests/run $(if $(ROOMS),$(foreach r,$(ROOMS),$(filter $B/tests/$r/%,$(TESTS))),$(TESTS))
+fuzzers: $(FUZZERS)
 run-fuzz-regressions: $(FUZZERS)
 	@for f in $(FUZZERS:$B/tests/fuzz/fuzz_%=%); do \
 	    $B/tests/fuzz/fuzz_$$f tests/fuzz/corpus/$$f tests/fuzz/regression/$$f || exit 1; done
@@ -146,9 +152,9 @@ install: all
 	install -D -m 644 man/growpage.1 $(DESTDIR)$(PREFIX)/share/man/man1/growpage.1
 	for h in include/*.h; do install -D -m 644 $$h $(DESTDIR)$(PREFIX)/$$h || exit 1; done
 clean:
-	rm -rf build/*-release build/*-debug build/*-asan build/*-tsan build/*-cov build/growpage* build/libgrowpage*
+	rm -rf build/*-release build/*-debug build/*-asan build/*-tsan build/*-cov build/*-fuzz build/growpage* build/libgrowpage*
 
 -include $(shell find $B -name '*.d' 2>/dev/null)
 .PHONY: all links setup model venv demo test test-long tests-built run-tests run-c-tests \
-        run-fuzz-regressions oracles bench-kernels tidy install clean FORCE
+        fuzzers run-fuzz-regressions oracles bench-kernels tidy install clean FORCE
 .SECONDARY:

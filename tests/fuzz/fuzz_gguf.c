@@ -1,15 +1,11 @@
 /* Fuzzes the GGUF reader: whatever the bytes are, nothing outside them is touched or handed out.
  *
  * With libFuzzer:
- *   clang -std=gnu11 -g -O1 -D_GNU_SOURCE -DGP_DEBUG -Iinclude -Isrc -Itests -pthread \
- *       -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all tests/fuzz/fuzz_gguf.c \
- *       tests/model/gguf_bytes.c src/model/gguf.c src/model/gguf_read.c src/kernels/formats.c \
- *       src/base/assert.c src/base/error.c src/base/mem.c -o build/fuzz_gguf
- *   build/fuzz_gguf -max_len=4096 -max_total_time=600 NEW_FOLDER tests/fuzz/corpus/gguf
+ *   make CC=clang CONFIG=fuzz fuzzers
+ *   build/clang-fuzz/tests/fuzz/fuzz_gguf -max_total_time=600 \
+ *       -max_len=4096 NEW_FOLDER tests/fuzz/corpus/gguf
  *
- * The committed files alone, with any compiler: the same without "fuzzer", plus
- * tests/fuzz/standalone.c, and then
- *   build/fuzz_gguf tests/fuzz/corpus/gguf tests/fuzz/regression/gguf */
+ * The committed files alone: make run-fuzz-regressions. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -2,15 +2,11 @@
  * conversations.
  *
  * With libFuzzer:
- *   clang -std=gnu11 -g -O1 -D_GNU_SOURCE -DGP_DEBUG -Iinclude -Isrc -Itests -pthread \
- *       -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all tests/fuzz/fuzz_template.c \
- *       src/text/template*.c src/text/utf8.c src/base/assert.c src/base/error.c src/base/mem.c \
- *       -ljansson -lutf8proc -lm -o build/fuzz_template
- *   build/fuzz_template -dict=tests/fuzz/template.dict -max_len=4096 -max_total_time=600 NEW_FOLDER
- * \
- *       tests/fuzz/corpus/template
+ *   make CC=clang CONFIG=fuzz fuzzers
+ *   build/clang-fuzz/tests/fuzz/fuzz_template -max_total_time=600 \
+ *       -dict=tests/fuzz/template.dict -max_len=4096 NEW_FOLDER tests/fuzz/corpus/template
  *
- * The committed files alone: as fuzz_gguf.c says. */
+ * The committed files alone: make run-fuzz-regressions. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,13 +4,11 @@
  * the changes (kind, number, length, bytes), and the text.
  *
  * With libFuzzer:
- *   clang -std=gnu11 -g -O1 -D_GNU_SOURCE -DGP_DEBUG -Iinclude -Isrc -Itests -pthread \
- *       -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all tests/fuzz/fuzz_tokenizer.c \
- *       tests/text/small_vocab.c src/text/tokenizer*.c src/text/utf8.c src/base/assert.c \
- *       src/base/error.c src/base/log.c src/base/mem.c -lpcre2-8 -lutf8proc -o build/fuzz_tokenizer
- *   build/fuzz_tokenizer -max_len=2048 -max_total_time=600 NEW_FOLDER tests/fuzz/corpus/tokenizer
+ *   make CC=clang CONFIG=fuzz fuzzers
+ *   build/clang-fuzz/tests/fuzz/fuzz_tokenizer -max_total_time=600 \
+ *       -max_len=2048 NEW_FOLDER tests/fuzz/corpus/tokenizer
  *
- * The committed files alone: as fuzz_gguf.c says. */
+ * The committed files alone: make run-fuzz-regressions. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
