@@ -326,9 +326,81 @@ static void the_page_size_does_not_change_a_full_cache(void **state)
     }
 }
 
+/* Turn a head's slots round by one: slot 0 goes last, all others one down. */
+static void rotate_slots(struct gp_engine *engine, const struct gp_seq *seq, uint32_t item)
+{
+    const struct gp_hparams *hp = &engine->model->weights->hp;
+    struct gp_move moves[RIG_TOKENS_MAX + 1];
+    struct gp_kv_view kv = gp_cache_view(&engine->cache, hp, seq->table, item / hp->kv_head_count,
+                                         item % hp->kv_head_count);
+    uint32_t n = seq->cached;
+
+    moves[0] = (struct gp_move){0, n}; /* a slot that is still free */
+    for (uint32_t i = 1; i <= n; i++)
+        moves[i] = (struct gp_move){i, i - 1};
+    engine->model->kernels.kv_move(&kv, moves, n + 1);
+}
+
+/* A compaction that keeps everything in another order, a different one in every head: attention does
+ * not care, but for the order of its sums. */
+static void slots_in_another_order_change_nothing_but_rounding(void **state)
+{
+    struct gp_engine_options options;
+    struct gp_engine *engine;
+    struct gp_request request;
+    struct rig_output straight, shuffled;
+    struct test_model m;
+    struct rig floats;
+    int32_t forced[OUTPUT];
+    uint64_t id;
+    float low = 0, high = -1e9f;
+
+    (void)state;
+    engine_rig_model(&m);
+    m.type = GP_TYPE_F32;
+    engine_rig_open(&floats, &m, NULL);
+    engine_rig_options(&options);
+    set_policy(&options, "full");
+    options.kv_type = "f32";
+    ask(&request);
+    engine_rig_alone(&floats, &options, &request, &straight);
+    for (uint32_t i = 0; i < OUTPUT; i++)
+        forced[i] = straight.tokens[i].id;
+    request.forced = forced;
+    request.forced_count = OUTPUT;
+    assert_int_equal(gp_engine_open(&engine, floats.model, &options, NULL), GP_OK);
+    assert_int_equal(gp_engine_submit(engine, &request, &id, NULL), GP_OK);
+    do {
+        struct gp_seq *seq = engine_rig_seq(engine, id, 0);
+
+        if (seq && seq->computed >= PROMPT && seq->cached < seq->pages * options.page_tokens)
+            for (uint32_t item = 0; item < m.layers * m.kv_heads; item++)
+                for (uint32_t times = 0; times <= item; times++)
+                    rotate_slots(engine, seq, item);
+    } while (gp_engine_step(engine));
+    engine_rig_read(engine, id, 0, &shuffled);
+    assert_int_equal(shuffled.count, OUTPUT);
+    bool moved = false;
+
+    for (uint32_t i = 0; i < OUTPUT; i++) {
+        low = straight.tokens[i].logprob < low ? straight.tokens[i].logprob : low;
+        high = straight.tokens[i].logprob > high ? straight.tokens[i].logprob : high;
+    }
+    for (uint32_t i = 0; i < OUTPUT; i++) {
+        float difference = straight.tokens[i].logprob - shuffled.tokens[i].logprob;
+
+        moved = moved || difference != 0;
+        assert_true(difference < 1e-4f * (high - low) && -difference < 1e-4f * (high - low));
+    }
+    assert_true(moved); /* the order of sums did change */
+    gp_engine_close(engine);
+    engine_rig_close(&floats);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(slots_in_another_order_change_nothing_but_rounding),
         cmocka_unit_test(neighbours_do_not_change_a_request),
         cmocka_unit_test(chunks_threads_and_page_ids_do_not_change_a_request),
         cmocka_unit_test(a_used_pool_does_not_change_a_request),
