@@ -118,15 +118,15 @@ static const struct gp_option table[] = {
 
     SECTION("Sampling"),
     {GP_OPTION_FLOAT, "--temp --temperature", "T",
-     "temperature; 0: always the likeliest token (default: 1)",
+     "temperature; 0: always the likeliest token (default: 0.8)",
      RUN, AT(sampling.temperature), .min = 0, .max = 1000},
-    {GP_OPTION_UINT, "--top-k", "N", "of the N likeliest tokens only; 0: off (default: 0)", RUN,
+    {GP_OPTION_UINT, "--top-k", "N", "of the N likeliest tokens only; 0: off (default: 40)", RUN,
      AT(sampling.top_k), .max = GP_LIMIT_VOCAB},
     {GP_OPTION_FLOAT, "--top-p", "P",
-     "of the likeliest tokens that hold this share; 1: off (default: 1)",
+     "of the likeliest tokens that hold this share; 1: off (default: 0.95)",
      RUN, AT(sampling.top_p), .min = 0, .max = 1, .min_open = true},
     {GP_OPTION_FLOAT, "--min-p", "P",
-     "of the tokens this likely at least, next to the likeliest; 0: off (default: 0)", RUN,
+     "of the tokens this likely at least, next to the likeliest; 0: off (default: 0.05)", RUN,
      AT(sampling.min_p), .min = 0, .max = 1, .max_open = true},
     {GP_OPTION_INT, "-s --seed", "N",
      "the same seed draws the same tokens; -1: one is drawn (default: -1)",
@@ -290,6 +290,17 @@ static int take_arguments(struct gp_settings *s, enum gp_command_bit command, st
     return GP_OK;
 }
 
+/* llama-cli's defaults: who types a prompt wants a good answer, not the model's own distribution,
+ * which is what a request of the API starts from. */
+static void init_sampling(struct gp_sampling *sampling)
+{
+    gp_sampling_init(sampling);
+    sampling->temperature = 0.8f;
+    sampling->top_k = 40;
+    sampling->top_p = 0.95f;
+    sampling->min_p = 0.05f;
+}
+
 int gp_settings_parse(struct gp_settings *settings, enum gp_command_bit command, int argc,
                       char **argv, struct gp_error *err)
 {
@@ -297,7 +308,7 @@ int gp_settings_parse(struct gp_settings *settings, enum gp_command_bit command,
     int rc;
 
     gp_engine_options_init(&s.engine);
-    gp_sampling_init(&s.sampling);
+    init_sampling(&s.sampling);
     s.engine.max_seqs = 1;
     rc = gp_options_parse(table, TABLE_COUNT, command, argc, argv, &s, &s.rest, err);
     if (rc)

@@ -290,6 +290,25 @@ static void both_families_spellings_mean_the_same(void **state)
     }
 }
 
+static void an_unsaid_sampling_option_is_what_llama_cli_takes(void **state)
+{
+    struct gp_settings s;
+    struct gp_error err = {""};
+
+    (void)state;
+    assert_int_equal(settle(GP_COMMAND_RUN, "-m M -p x", &s, &err), GP_OK);
+    assert_true(s.sampling.temperature == 0.8f);
+    assert_int_equal(s.sampling.top_k, 40);
+    assert_true(s.sampling.top_p == 0.95f);
+    assert_true(s.sampling.min_p == 0.05f);
+    assert_true(s.sampling.repeat_penalty == 1);
+    assert_int_equal(
+        settle(GP_COMMAND_RUN, "-m M -p x --temp 1 --top-k 0 --top-p 1 --min-p 0", &s, &err),
+        GP_OK);
+    assert_true(s.sampling.temperature == 1 && s.sampling.top_p == 1 && s.sampling.min_p == 0);
+    assert_int_equal(s.sampling.top_k, 0);
+}
+
 static void every_switch_of_the_method_is_set(void **state)
 {
     struct gp_settings s;
@@ -423,6 +442,7 @@ int main(void)
         cmocka_unit_test(sizes_are_exact),
         cmocka_unit_test(random_lines_never_break_it),
         cmocka_unit_test(both_families_spellings_mean_the_same),
+        cmocka_unit_test(an_unsaid_sampling_option_is_what_llama_cli_takes),
         cmocka_unit_test(every_switch_of_the_method_is_set),
         cmocka_unit_test(impossible_lines_are_refused),
         cmocka_unit_test(help_names_every_option),
