@@ -45,8 +45,9 @@ static unsigned char leave(EditLine *line, int key)
 static EditLine *open_line(History **past)
 {
     HistEvent event;
-    EditLine *line = el_init("growpage", stdin, stdout, stderr);
 
+    gp_take_unicode();
+    EditLine *line = el_init("growpage", stdin, stdout, stderr);
     *past = history_init();
     if (!line || !*past) {
         if (line)
@@ -136,6 +137,7 @@ static bool obey(struct conversation *c, const char *command)
         return false;
     if (strcmp(command, "/clear") == 0) {
         json_array_clear(c->messages);
+        fprintf(stderr, "The conversation is forgotten.\n");
     } else if (strcmp(command, "/kv") == 0) {
         struct gp_engine_stats stats;
 

@@ -16,6 +16,8 @@
 
 #define FILE_BYTES_MAX ((size_t)1 << 30)
 
+static bool has_unicode;
+
 void gp_io_start(void)
 {
     /* Opened the wrong way round on purpose: reading or writing still fails. */
@@ -24,6 +26,15 @@ void gp_io_start(void)
             (void)!open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
     signal(SIGPIPE, SIG_IGN);
     setlocale(LC_CTYPE, "");
+    has_unicode = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+}
+
+void gp_take_unicode(void)
+{
+    const char *name = setlocale(LC_CTYPE, NULL);
+
+    if (name && (strcmp(name, "C") == 0 || strcmp(name, "POSIX") == 0))
+        setlocale(LC_CTYPE, "C.UTF-8");
 }
 
 int gp_tell(int exit_code, const struct gp_error *err)
@@ -133,7 +144,7 @@ void gp_progress_end(void)
 
 bool gp_has_unicode(void)
 {
-    return strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+    return has_unicode;
 }
 
 static volatile sig_atomic_t interrupted;

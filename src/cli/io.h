@@ -37,8 +37,12 @@ int gp_print_end(struct gp_error *err);
 void gp_progress(const char *what, double share);
 void gp_progress_end(void);
 
-/* Whether stderr is shown in UTF-8. */
+/* Whether the locale says that stderr is shown in UTF-8. */
 bool gp_has_unicode(void);
+
+/* Where no locale was chosen, or the one that was is not installed, read what is typed as UTF-8:
+ * libedit would drop every character that is not ASCII, and say nothing. */
+void gp_take_unicode(void);
 
 /* From arm to disarm the first Ctrl-C sets a flag and the second one kills. */
 void gp_interrupt_arm(void);

@@ -16,12 +16,12 @@ WORDS = "The quick brown fox jumps over it."
 class Terminal:
     """The program on a pseudo terminal; what it shows is read as a person would see it."""
 
-    def __init__(self, *args):
+    def __init__(self, *args, locale="C.UTF-8"):
         self.master, slave = pty.openpty()
         self.process = subprocess.Popen(
             [PROGRAM, *args], stdin=slave, stdout=slave, stderr=slave, cwd=ROOT,
             start_new_session=True, preexec_fn=self._take_terminal,
-            env={**os.environ, "LC_ALL": "C.UTF-8", "TERM": "xterm"})
+            env={**os.environ, "LC_ALL": locale, "TERM": "xterm"})
         os.close(slave)
         self.shown = ""
 
@@ -95,6 +95,22 @@ def test_lines_are_edited_and_remembered(speaker):
     terminal.expect("/clear .*> ")
     terminal.type("\033[A\r")  # the line before
     terminal.expect("/clear .*> ")
+    terminal.type("\x04")
+    assert terminal.end() == 0
+
+
+@pytest.mark.parametrize("locale", ["C.UTF-8", "C", "xx_XX.UTF-8"])
+def test_every_character_that_is_typed_arrives(speaker, locale):
+    def tokens(line):
+        terminal.type(line + "\r")
+        return int(re.search(r"\[stop; (\d+) \+", terminal.expect(r"\[stop; [^]]*\].*> "))[1])
+
+    terminal = Terminal("run", "-m", speaker, "--chat", locale=locale)
+    terminal.expect("fits .*> ")
+    plain = tokens("word")
+    terminal.type("/clear\r")
+    terminal.expect("forgotten.*> ")
+    assert tokens("w\u00f6rd \u6f22") == plain + 5  # a token a byte
     terminal.type("\x04")
     assert terminal.end() == 0
 
