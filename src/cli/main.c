@@ -16,15 +16,15 @@ struct command {
 
 static const struct command commands[] = {
     {"run",
-     "-m FILE (-p TEXT | -f FILE | -) [options]\n       growpage run -m FILE --chat [options]",
+     "[-m FILE] (-p TEXT | -f FILE | -) [options]\n       growpage run [-m FILE] --chat [options]",
      "answer a prompt, or hold a conversation", GP_COMMAND_RUN, gp_cmd_run},
-    {"inspect", "FILE [options]", "what a model file holds, and the memory it would take",
+    {"inspect", "[FILE] [options]", "what a model file holds, and the memory it would take",
      GP_COMMAND_INSPECT, gp_cmd_inspect},
-    {"tokenize", "-m FILE (-p TEXT | -f FILE | -) [options]", "text to token ids",
+    {"tokenize", "[-m FILE] (-p TEXT | -f FILE | -) [options]", "text to token ids",
      GP_COMMAND_TOKENIZE, gp_cmd_tokenize},
-    {"detokenize", "-m FILE [ID... | -] [options]", "token ids to text", GP_COMMAND_DETOKENIZE,
+    {"detokenize", "[-m FILE] [ID... | -] [options]", "token ids to text", GP_COMMAND_DETOKENIZE,
      gp_cmd_detokenize},
-    {"perplexity", "-m FILE (-f FILE | -) [options]", "how surprised a model is by a text",
+    {"perplexity", "[-m FILE] (-f FILE | -) [options]", "how surprised a model is by a text",
      GP_COMMAND_PERPLEXITY, gp_cmd_perplexity},
 };
 

@@ -154,7 +154,10 @@ static uint32_t distance(const char *a, size_t a_length, const char *b, size_t b
 
 uint32_t gp_nearest_limit(const char *word)
 {
-    return (uint32_t)strlen(word) / 3 + 2;
+    uint32_t letters = (uint32_t)strlen(word + strspn(word, "-"));
+
+    /* Short options are all near each other: of those only a long word is a slip. */
+    return letters / 3 + (word[0] == '-' && word[1] != '-' ? 1 : 2);
 }
 
 const char *gp_nearest(const char *word, const char *names, uint32_t *best, size_t *length)

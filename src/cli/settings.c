@@ -78,6 +78,7 @@ static const struct gp_option table[] = {
     {GP_OPTION_FLAG, "--chat", NULL,
      "send the prompt through the chat template; without -p or -f on a terminal: a conversation",
      RUN, AT(chat)},
+    {GP_OPTION_TRUE, "--jinja", NULL, "chat templates are Jinja, as they are always here", RUN},
     {GP_OPTION_FLAG, "--special", NULL,
      "recognise control tokens that are spelled in the prompt, and print those of the answer",
      RUN, AT(special)},
@@ -209,6 +210,8 @@ static const struct gp_option table[] = {
     SERVE_ONLY("--host"), SERVE_ONLY("--port"), SERVE_ONLY("-a --alias --served-model-name"),
     SERVE_ONLY("--api-key"), SERVE_ONLY("--api-key-file"), SERVE_ONLY("--metrics"),
     SERVE_ONLY("--shutdown-timeout"),
+    {GP_OPTION_LATER, "-ngl --gpu-layers --n-gpu-layers", .commands = ALL,
+     .later = "there is no GPU here"},
     {GP_OPTION_LATER, "--gpu-memory-utilization", .commands = ALL,
      .later = "there is no GPU here; --kv-memory sets the memory of the cache"},
 

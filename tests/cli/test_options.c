@@ -132,7 +132,9 @@ static void what_is_wrong_is_named(void **state)
     } cases[] = {
         {"--falg", "--falg: unknown option; did you mean --flag?"},
         {"--numbre 16", "--numbre: unknown option; did you mean --number?"},
-        {"-y", "-y: unknown option; did you mean -x?"},
+        {"-y", "-y: unknown option"},
+        {"-flag", "-flag: unknown option; did you mean --flag?"},
+        {"--jinja", "--jinja: unknown option"},
         {"--completely-different", "--completely-different: unknown option"},
         {"--elsewhere", "--elsewhere: not an option of this command"},
         {"--some-day", "--some-day: not available yet"},
