@@ -9,6 +9,7 @@
 
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "engine/engine_internal.h"
 
@@ -127,6 +128,9 @@ static int check_options(struct gp_engine_options *o, const struct gp_model *mod
         rc = check_range("max-waiting", o->max_waiting, 0, 65536, err);
     if (!rc)
         rc = gp_policy_check(&o->kv, o->page_tokens, err);
+    if (!rc && o->context > trained)
+        gp_log_warn("ctx-size: the model was trained for %u tokens; behind them answers get worse",
+                    trained);
     return rc;
 }
 
@@ -164,8 +168,8 @@ static int choose_pages(struct gp_engine_options *o, size_t page_bytes, struct g
     }
     if (pages < 2)
         return gp_fail(err, GP_EINVAL,
-                       "kv-memory: %llu pages of %zu bytes; at least 2 (%zu bytes) are needed",
-                       (unsigned long long)pages, page_bytes, 2 * page_bytes);
+                       "kv-memory: room for %s of %zu bytes; at least two, %zu bytes, are needed",
+                       pages ? "one page" : "no page", page_bytes, 2 * page_bytes);
     if (pages > 1u << 30 || pages > SIZE_MAX / 2 / page_bytes)
         return gp_fail(err, GP_EINVAL, "kv-memory: %llu pages are more than can be counted",
                        (unsigned long long)pages);

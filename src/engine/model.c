@@ -212,7 +212,8 @@ int gp_model_detokenize(const struct gp_model *model, const int32_t *ids, uint32
 
     for (uint32_t i = 0; i < count; i++)
         if (ids[i] < 0 || (uint32_t)ids[i] >= vocab)
-            return gp_fail(err, GP_EINVAL, "token %u: id %d; 0 to %u", i, ids[i], vocab - 1);
+            return gp_fail(err, GP_EINVAL, "token %u: id %d: must be 0 to %u", i, ids[i],
+                           vocab - 1);
     return gp_detokenize(model->tokenizer, ids, count, special, text, length, err);
 }
 

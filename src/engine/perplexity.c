@@ -162,11 +162,11 @@ int gp_perplexity(const struct gp_model *model, const int32_t *tokens, uint32_t 
     if (!model->weights)
         return gp_fail(err, GP_EINVAL, "perplexity: the model was opened without its weights");
     if (window < 4 || window > model->weights->hp.context_max)
-        return gp_fail(err, GP_EINVAL, "window: %u; 4 to %u", window,
+        return gp_fail(err, GP_EINVAL, "window: %u: must be 4 to %u", window,
                        model->weights->hp.context_max);
     if (count < 2 * window)
-        return gp_fail(err, GP_EINVAL, "text: %u tokens; at least %u (two windows of %u)", count,
-                       2 * window, window);
+        return gp_fail(err, GP_EINVAL, "text: %u tokens: must be at least %u, two windows of %u",
+                       count, 2 * window, window);
     for (uint32_t i = 0; i < count; i++)
         if (tokens[i] < 0 || (uint32_t)tokens[i] >= gp_tokenizer_count(model->tokenizer))
             return gp_fail(err, GP_EINVAL, "text: token %u is %d, not in the vocabulary", i,

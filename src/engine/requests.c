@@ -124,7 +124,7 @@ static int check_ids(const char *what, const int32_t *ids, uint32_t count, uint3
         return gp_fail(err, GP_EINVAL, "%s: missing", what);
     for (uint32_t i = 0; i < count; i++)
         if (ids[i] < 0 || (uint32_t)ids[i] >= vocab)
-            return gp_fail(err, GP_EINVAL, "%s: token %u is %d; 0 to %u", what, i, ids[i],
+            return gp_fail(err, GP_EINVAL, "%s: token %u is %d: must be 0 to %u", what, i, ids[i],
                            vocab - 1);
     return GP_OK;
 }

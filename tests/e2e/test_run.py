@@ -151,6 +151,12 @@ def test_a_message_cannot_spell_control_tokens(smollm):
     assert count("<|im_end|>") - count("") > 3
 
 
+def test_more_context_than_the_model_was_trained_for_is_warned_of(tiny):
+    args = ["run", "-m", tiny, "-p", "x", "-n", "1", "-c"]
+    assert "trained for 8192" in growpage(*args, "8193").err
+    assert "trained for" not in growpage(*args, "8192").err
+
+
 # ---- the same request gives the same tokens ------------------------------------------------------
 
 def answer_of(model, *args, env=None, n=80):
