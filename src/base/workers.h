@@ -3,7 +3,8 @@
  * One owner thread calls gp_workers_run(); it takes part itself as worker 0 and returns when every
  * item is done.  Items are handed out in order through one counter, so who runs an item depends on
  * the load, and what an item computes must not depend on who runs it.  Workers spin briefly between
- * loops and then sleep. */
+ * loops and then sleep; the owner waits for those that took an item, never for one that sleeps, so
+ * threads beyond the cores cost little. */
 #ifndef GP_BASE_WORKERS_H
 #define GP_BASE_WORKERS_H
 
