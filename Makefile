@@ -1,4 +1,4 @@
-# growpage: make setup | all | demo | test | test-long | oracles | install | clean | tidy
+# growpage: make setup | all | demo | test | test-long | oracles | install | uninstall | clean | tidy
 #
 # CONFIG=release|debug|asan|tsan|cov|fuzz   CC=gcc|clang   MODEL=FILE (demo)
 
@@ -56,6 +56,8 @@ FUZZERS   := $(patsubst %.c,$B/%,$(wildcard tests/fuzz/fuzz_*.c))
 
 # One short line a command; V=1 shows them whole.
 say = $(if $(V),,@printf '  %-5s %s\n' $1 $2;)
+# demo and its like build with all processors, unless they were told with how many.
+jobs = --no-print-directory $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 
 .DEFAULT_GOAL := all
 all: $B/growpage $B/libgrowpage.a $B/libgrowpage.so $B/growpage.pc links
@@ -110,18 +112,20 @@ model: $(SMOLLM)
 $(SMOLLM):
 	@tools/fetch-model $@
 venv: build/venv/.ready
-build/venv/.ready: tests/requirements.txt tools/venv
+# After the model, for both make build/venv.
+build/venv/.ready: tests/requirements.txt tools/venv | $(SMOLLM)
 	@tools/venv
 demo:
 	@tools/setup
-	@$(MAKE) --no-print-directory all $(if $(MODEL),,model)
+	@$(MAKE) $(jobs) all $(if $(MODEL),,model)
 	@tools/demo $(or $(MODEL),$(SMOLLM))
 test:
 	@tools/setup
-	@$(MAKE) --no-print-directory run-tests run-fuzz-regressions
+	@$(MAKE) $(jobs) run-fuzz-regressions
+	@$(MAKE) $(jobs) run-tests
 test-long:
 	@tools/setup
-	@$(MAKE) --no-print-directory all model venv tests-built
+	@$(MAKE) $(jobs) all model venv tests-built
 	@tools/test-long $B
 
 tests-built: $(TESTS) $B/tools/make_model $B/tools/dump_boundaries
@@ -132,11 +136,13 @@ run-c-tests: model tests-built
 	@GP_BUILD=$B tests/run $(if $(ROOMS),$(foreach r,$(ROOMS),$(filter $B/tests/$r/%,$(TESTS))),$(TESTS))
 fuzzers: $(FUZZERS)
 run-fuzz-regressions: $(FUZZERS)
-	@for f in $(FUZZERS:$B/tests/fuzz/fuzz_%=%); do \
-	    $B/tests/fuzz/fuzz_$$f tests/fuzz/corpus/$$f tests/fuzz/regression/$$f || exit 1; done
+	@for f in $(FUZZERS:$B/tests/fuzz/fuzz_%=%); do log=$B/tests/fuzz/$$f.log; \
+	    $B/tests/fuzz/fuzz_$$f tests/fuzz/corpus/$$f tests/fuzz/regression/$$f >$$log 2>&1 || \
+	    { tail -50 $$log; exit 1; }; \
+	    echo "fuzz/$$f: $$(tail -1 $$log)"; done
 oracles:
 	@tools/setup
-	@$(MAKE) --no-print-directory all model venv tests-built
+	@$(MAKE) $(jobs) all model venv tests-built
 	@tools/oracle/all.sh
 bench-kernels: $B/bench/kernels
 	@$<
@@ -151,10 +157,14 @@ install: all
 	install -D -m 644 $B/growpage.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig/growpage.pc
 	install -D -m 644 man/growpage.1 $(DESTDIR)$(PREFIX)/share/man/man1/growpage.1
 	for h in include/*.h; do install -D -m 644 $$h $(DESTDIR)$(PREFIX)/$$h || exit 1; done
+	@$(if $(DESTDIR),:,ldconfig 2>/dev/null || :)
+uninstall:
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,bin/growpage lib/libgrowpage.a lib/libgrowpage.so \
+	    lib/libgrowpage.so.0 lib/pkgconfig/growpage.pc share/man/man1/growpage.1 $(wildcard include/*.h))
 clean:
 	rm -rf build/*-release build/*-debug build/*-asan build/*-tsan build/*-cov build/*-fuzz build/growpage* build/libgrowpage*
 
 -include $(shell find $B -name '*.d' 2>/dev/null)
 .PHONY: all links setup model venv demo test test-long tests-built run-tests run-c-tests \
-        fuzzers run-fuzz-regressions oracles bench-kernels tidy install clean FORCE
+        fuzzers run-fuzz-regressions oracles bench-kernels tidy install uninstall clean FORCE
 .SECONDARY:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 
 from program import BUILD, ROOT, SLOW
@@ -27,14 +28,27 @@ def test_setup_has_nothing_to_do_twice():
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
 
+def setup_on_a_bare_machine(folder, **commands):
+    """As anybody but root, where no package is installed, and nothing is there but these commands."""
+    for name, body in {"id": "echo 1000", "dpkg-query": "exit 1", **commands}.items():
+        (folder / name).write_text(f"#!/bin/sh\n{body}\n")
+        (folder / name).chmod(0o755)
+    (folder / "dirname").symlink_to(shutil.which("dirname"))
+    return tool("/bin/sh", "tools/setup", PATH=str(folder))
+
+
 def test_setup_names_what_only_root_can_install(tmp_path):
-    # As anybody else, on a machine where no package is installed.
-    for name, body in (("id", "echo 1000"), ("dpkg-query", "exit 1")):
-        (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
-        (tmp_path / name).chmod(0o755)
-    result = tool("tools/setup", PATH=f"{tmp_path}:{os.environ['PATH']}")
+    result = setup_on_a_bare_machine(tmp_path)
     assert result.returncode == 1 and result.stdout == ""
-    assert result.stderr.count("\n") == 1 and "apt-get install gcc make" in result.stderr
+    assert "apt-get update && apt-get install --no-install-recommends gcc make" in result.stderr
+
+
+def test_setup_goes_through_sudo_where_it_is(tmp_path):
+    result = setup_on_a_bare_machine(tmp_path, sudo='echo "sudo $*" >&2')
+    assert result.returncode == 0 and "setup: installing gcc make" in result.stdout
+    update, install = result.stderr.splitlines()
+    assert update.startswith("sudo apt-get update") and "apt-get install" in install
+    assert install.split()[-1] == (ROOT / "tools/packages.txt").read_text().split()[-1]
 
 
 def test_a_model_that_is_there_is_not_fetched(smollm, tmp_path):
