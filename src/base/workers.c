@@ -15,9 +15,10 @@
  * person or another process would miss. */
 #define SPIN_ROUNDS 2000
 
-/* The gate, in one word: the number of the loop, whether it may be entered, who is inside.  A worker
- * that comes after the last item was taken finds it shut, so that the owner waits for those who
- * work and for nobody who has yet to wake up: with more threads than cores those are most. */
+/* The gate, in one word: the number of the loop, whether it may be entered, who is inside.  A
+ * worker that comes after the last item was taken finds it shut, so that the owner waits for
+ * those who work and for nobody who has yet to wake up: with more threads than cores those are
+ * most. */
 #define GATE_ROUND  (UINT64_C(1) << 32)
 #define GATE_OPEN   (UINT64_C(1) << 31)
 #define GATE_INSIDE (GATE_OPEN - 1)

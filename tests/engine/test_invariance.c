@@ -341,8 +341,8 @@ static void rotate_slots(struct gp_engine *engine, const struct gp_seq *seq, uin
     engine->model->kernels.kv_move(&kv, moves, n + 1);
 }
 
-/* A compaction that keeps everything in another order, a different one in every head: attention does
- * not care, but for the order of its sums. */
+/* A compaction that keeps everything in another order, a different one in every head: attention
+ * does not care, but for the order of its sums. */
 static void slots_in_another_order_change_nothing_but_rounding(void **state)
 {
     struct gp_engine_options options;

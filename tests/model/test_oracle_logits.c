@@ -48,7 +48,8 @@
 
 #define SAME_MIN 0.98
 
-/* Builds with checks and sanitizers take every fourth prompt: they look for other things, slowly. */
+/* Builds with checks and sanitizers take every fourth prompt: they look for other things,
+ * slowly. */
 #ifdef GP_DEBUG
 #define PROMPT_STEP 4u
 #else
