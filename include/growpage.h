@@ -65,8 +65,9 @@ struct gp_model_info {
     uint64_t parameter_count;
     uint32_t layer_count, embed_dim, ffn_dim, head_count, kv_head_count, key_dim, value_dim;
     uint32_t vocab_count;
-    uint32_t context_max; /* tokens the model was trained for           */
-    int32_t bos, eos;     /* ids, or -1                                 */
+    uint32_t token_bytes_max; /* of the longest token's text            */
+    uint32_t context_max;     /* tokens the model was trained for           */
+    int32_t bos, eos;         /* ids, or -1                                 */
     bool has_template;
 };
 

@@ -53,7 +53,7 @@ int gp_cmd_perplexity(struct gp_settings *s)
         return gp_tell(GP_EXIT_FAILED, &err);
     int rc = gp_open_model(&model, s, false, &err);
     if (!rc) {
-        rc = gp_model_tokenize(model, text, length, true, false, &ids, &count, &err);
+        rc = gp_encode_text(model, text, length, true, false, &ids, &count, &err);
         if (!rc) {
             rc = measure(model, s, ids, count, &err);
             gp_free(ids);

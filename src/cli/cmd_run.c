@@ -28,6 +28,23 @@ static void report_start(void *ctx)
     gp_report_start(start->model, start->engine, start->settings);
 }
 
+/* A text that no tokenizing could bring into the context is refused before that is tried: 100 MB
+ * take half a minute.  Normalising makes no text shorter than a quarter. */
+static int check_length(const struct gp_model *model, const struct gp_settings *s, size_t length,
+                        struct gp_error *err)
+{
+    struct gp_model_info info;
+
+    gp_model_info(model, &info);
+    uint32_t context = s->engine.context ? s->engine.context : info.context_max;
+
+    if (length / 4 / info.token_bytes_max > context)
+        return gp_fail(err, GP_EINVAL,
+                       "prompt: %zu bytes, which %u tokens, the context, cannot hold", length,
+                       context);
+    return GP_OK;
+}
+
 /* The ids that the model sees: the text as it is, or one user message through the template. */
 static int encode(const struct gp_model *model, const struct gp_settings *s, const char *text,
                   size_t length, int32_t **ids, uint32_t *count, struct gp_error *err)
@@ -37,10 +54,12 @@ static int encode(const struct gp_model *model, const struct gp_settings *s, con
         .add_generation_prompt = true,
         .now = (int64_t)time(NULL),
     };
-    int rc;
+    int rc = check_length(model, s, length, err);
 
+    if (rc)
+        return rc;
     if (!s->chat)
-        return gp_model_tokenize(model, text, length, true, s->special, ids, count, err);
+        return gp_encode_text(model, text, length, true, s->special, ids, count, err);
     size_t valid = gp_utf8_valid(text, length);
     if (valid < length)
         return gp_fail(err, GP_EINVAL, "prompt: byte %zu is not UTF-8, which --chat needs", valid);
@@ -64,7 +83,8 @@ static int check_finish(const struct gp_answer *answer, struct gp_error *err)
                        "alone; give more --kv-memory or a smaller budget",
                        answer->token_count);
     if (answer->finish == GP_FINISH_ERROR)
-        return gp_fail(err, GP_EINVAL, "answer: cut after %u tokens: no token was allowed to come",
+        return gp_fail(err, GP_EINVAL,
+                       "answer: cut after %u tokens: the model gave no number for any token",
                        answer->token_count);
     return GP_OK;
 }

@@ -137,7 +137,7 @@ int gp_cmd_tokenize(struct gp_settings *s)
         gp_mem_free(text);
         return gp_tell(GP_EXIT_FAILED, &err);
     }
-    rc = gp_model_tokenize(model, text, length, !s->no_bos, s->special, &ids, &count, &err);
+    rc = gp_encode_text(model, text, length, !s->no_bos, s->special, &ids, &count, &err);
     if (!rc) {
         rc = s->json ? print_json(model, ids, count, s->pieces, &err)
                      : print_ids(model, ids, count, s->pieces, &err);

@@ -19,6 +19,11 @@ int gp_converse(struct gp_engine *engine, const struct gp_model *model,
 int gp_read_prompt(const struct gp_settings *settings, char **text, size_t *length,
                    struct gp_error *err);
 
+/* Ids of the text, as gp_model_tokenize() gives them, with a warning when bytes of it have no token
+ * and are lost (SmolLM2 lacks 21, none of them in plain text). */
+int gp_encode_text(const struct gp_model *model, const char *text, size_t length, bool add_special,
+                   bool parse_special, int32_t **ids, uint32_t *count, struct gp_error *err);
+
 /* Open the model that the settings name, with a progress line when it takes weights. */
 int gp_open_model(struct gp_model **out, const struct gp_settings *settings, bool vocab_only,
                   struct gp_error *err);

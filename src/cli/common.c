@@ -1,6 +1,7 @@
 /* What several commands do at their start. */
 #include <string.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/io.h"
@@ -12,6 +13,37 @@ int gp_read_prompt(const struct gp_settings *s, char **text, size_t *length, str
     *length = strlen(s->prompt);
     *text = gp_mem_copy(s->prompt, *length);
     return *text ? GP_OK : gp_fail(err, GP_ENOMEM, "prompt: out of memory");
+}
+
+/* A byte that is no token by itself is part of none either, since merges begin with bytes. */
+static size_t count_lost(const struct gp_model *model, const char *text, size_t length)
+{
+    size_t counts[256] = {0}, lost = 0;
+
+    for (size_t i = 0; i < length; i++)
+        counts[(unsigned char)text[i]]++;
+    for (int byte = 0; byte < 256; byte++) {
+        int32_t *ids;
+        uint32_t count;
+
+        if (counts[byte] == 0 ||
+            gp_model_tokenize(model, &(char){(char)byte}, 1, false, false, &ids, &count, NULL))
+            continue;
+        lost += count == 0 ? counts[byte] : 0;
+        gp_free(ids);
+    }
+    return lost;
+}
+
+int gp_encode_text(const struct gp_model *model, const char *text, size_t length, bool add_special,
+                   bool parse_special, int32_t **ids, uint32_t *count, struct gp_error *err)
+{
+    size_t lost = count_lost(model, text, length);
+
+    if (lost > 0)
+        gp_log_warn("text: %zu byte%s without a token in this vocabulary left out", lost,
+                    lost == 1 ? "" : "s");
+    return gp_model_tokenize(model, text, length, add_special, parse_special, ids, count, err);
 }
 
 static void show_progress(void *ctx, double share)

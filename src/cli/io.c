@@ -25,6 +25,7 @@ void gp_io_start(void)
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
             (void)!open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
     setlocale(LC_CTYPE, "");
     has_unicode = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
 }

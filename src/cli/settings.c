@@ -252,6 +252,12 @@ static int check(const struct gp_settings *s, enum gp_command_bit command, struc
 {
     const char *file = s->prompt_file;
 
+    if (s->model_path && !*s->model_path)
+        return gp_fail(err, GP_EINVAL, "--model: an empty name");
+    if (file && !*file)
+        return gp_fail(err, GP_EINVAL, "--file: an empty name");
+    if (s->chat_template_file && !*s->chat_template_file)
+        return gp_fail(err, GP_EINVAL, "--chat-template-file: an empty name");
     if (s->prompt && file)
         return gp_fail(err, GP_EINVAL, "--prompt: there is also --file; give one of them");
     if (s->max_tokens == 0)

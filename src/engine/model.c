@@ -170,6 +170,7 @@ void gp_model_info(const struct gp_model *model, struct gp_model_info *info)
     copy_text(info->cpu, sizeof info->cpu, text);
     info->file_bytes = gp_gguf_file_bytes(model->gguf);
     info->vocab_count = gp_tokenizer_count(model->tokenizer);
+    info->token_bytes_max = gp_tokenizer_bytes_max(model->tokenizer);
     info->bos = gp_tokenizer_bos(model->tokenizer);
     info->eos = gp_tokenizer_eos(model->tokenizer);
     info->has_template = model->template != NULL;

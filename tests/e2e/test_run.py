@@ -1,13 +1,16 @@
 """growpage run: what it prints where, what it reports, and that the same request gives the same tokens."""
 
 import json
+import resource
 import signal
+import struct
 import subprocess
 import time
 
 import pytest
 from program import (PROGRAM, ROOT, SANITIZED, SLOW, growpage, limit_memory, make_model, refused,
                       start)
+from gguf_bytes import File
 
 WORDS = "The quick brown fox jumps over it."
 SMALL = ["--page-size", "16", "--kv-initial-pages", "2"]
@@ -287,6 +290,15 @@ def test_a_full_disk_is_a_failure(args, speaker):
     assert result.err.splitlines()[-1] == "growpage: standard output: No space left on device"
 
 
+def test_a_file_that_may_not_grow_is_a_failure(speaker, tmp_path):
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    with open(tmp_path / "out", "w") as out:
+        result = growpage("tokenize", "-m", speaker, "-p", "x", stdout=out, preexec_fn=limit)
+    assert result.returncode == 1
+    assert result.err == "growpage: standard output: File too large\n"
+
+
 def test_closed_standard_streams_are_survived(speaker):
     def shell(redirections):
         return subprocess.run(["sh", "-c", f'"$@" {redirections}', "sh", PROGRAM, "run", "-m",
@@ -309,6 +321,29 @@ def test_the_graph_follows_the_locale(tiny):
     args = ["run", "-m", tiny, "-p", "x", "-n", "60", *SMALL]
     assert "\u2588" in growpage(*args).err
     assert growpage(*args, env={"LC_ALL": "C"}).stderr.isascii()
+
+
+@pytest.mark.parametrize("args", [[], ["--chat"]], ids=["plain", "chat"])
+def test_a_text_far_too_long_is_refused_before_it_is_tokenized(args, tiny):
+    result = growpage("run", "-m", tiny, "-n", "1", "-", *args, input="a" * (64 << 20))
+    refused(result, 1, "prompt", str(64 << 20), "cannot hold")
+    if not SANITIZED:
+        assert result.cpu_seconds < 2
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), 3e38], ids=str)
+@pytest.mark.parametrize("name", ["token_embd.weight", "blk.0.attn_k.weight", "output_norm.weight"])
+def test_weights_that_are_no_numbers_kill_nothing(name, value, tiny, tmp_path):
+    file = File(tiny)
+    weights = file.find(name)
+    weights[2] = struct.pack("<f", value) * (len(weights[2]) // 4)
+    path = file.write(tmp_path / "bad.gguf")
+    result = growpage("run", "-m", path, "-p", "x", "-n", "60", "--ignore-eos", *SMALL)
+    assert result.returncode in (0, 1), result.stderr
+    if result.returncode:
+        assert "no number for any token" in result.err.splitlines()[-1]
+    text = ROOT / "LICENSE"
+    assert growpage("perplexity", "-m", path, "-f", text, "-c", "512").returncode == 0
 
 
 # ---- perplexity ----------------------------------------------------------------------------------

@@ -32,6 +32,14 @@ def test_random_bytes_survive_too(tiny):
     assert back.stdout == data
 
 
+def test_bytes_that_no_token_has_are_told(smollm):
+    result = growpage("tokenize", "-m", smollm, "-", input=b"plain \xff and \xff\xfe")
+    assert "warning: text: 3 bytes" in result.err and result.err.count("\n") == 1
+    back = growpage("detokenize", "-m", smollm, "-", input=result.stdout)
+    assert back.stdout == b"plain  and "
+    assert growpage("tokenize", "-m", smollm, "-", input="Café 😊".encode()).err == ""
+
+
 def test_prompt_file_and_standard_input_agree(smollm, tmp_path):
     text = "The same text.\n"
     (tmp_path / "text").write_text(text)

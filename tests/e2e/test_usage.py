@@ -78,6 +78,9 @@ def test_a_mistyped_option_is_suggested(typed, meant):
     (["tokenize", "--temp", "1", "-p", "x"], ["--temp", "not an option of this command"]),
     (["inspect", "stray"], ["stray"]),
     (["run", "-p", "x", "-t", "0"], ["-t", "0"]),
+    (["run", "-p", "x", "-m", ""], ["--model", "empty"]),
+    (["run", "-f", ""], ["--file", "empty"]),
+    (["run", "-p", "x", "--chat", "--chat-template-file", ""], ["--chat-template-file", "empty"]),
     (["run", "-p", "x", "-np", "513"], ["-np", "513"]),
 ])
 def test_impossible_options_are_refused_by_name(args, words, speaker):
