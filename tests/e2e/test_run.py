@@ -82,10 +82,13 @@ def test_characters_are_never_split(folder):
     assert text.decode() == "half \U0001f600 emoji\n"
 
 
-@pytest.mark.parametrize("marker, eos", [("<|im_end|>", "<|endoftext|>"),
-                                         ("<|eot_id|>", "<|endoftext|>")])
+@pytest.mark.parametrize("marker, eos", [
+    ("<|im_end|>", "<|endoftext|>"), ("<|endoftext|>", "<|im_end|>"),
+    *[(marker, "<|endoftext|>") for marker in ("<|eot_id|>", "<|eom_id|>", "<|end_of_text|>",
+                                               "<|end|>", "</s>", "<｜end▁of▁sentence｜>")],
+])
 def test_b22_every_end_token_stops(marker, eos, folder):
-    control = [] if marker == "<|im_end|>" else ["--control", marker]
+    control = [] if marker in ("<|im_end|>", "<|endoftext|>") else ["--control", marker]
     model = make_model(folder, "walk.gguf", *control, "--eos", eos, "--spell",
                        f"Done.{marker}And on it runs.", "--loop")
     result = growpage("run", "-m", model, "-p", "x", "-n", "50")
