@@ -12,6 +12,7 @@
 
 #define PAGE_TOKENS 256u
 #define CHUNK_ROWS  512u
+#define WINDOW_MIN  4u
 
 struct scorer {
     const struct gp_model *model;
@@ -161,9 +162,13 @@ int gp_perplexity(const struct gp_model *model, const int32_t *tokens, uint32_t 
 
     if (!model->weights)
         return gp_fail(err, GP_EINVAL, "perplexity: the model was opened without its weights");
-    if (window < 4 || window > model->weights->hp.context_max)
-        return gp_fail(err, GP_EINVAL, "window: %u: must be 4 to %u", window,
-                       model->weights->hp.context_max);
+    uint32_t context = model->weights->hp.context_max;
+
+    if (context < WINDOW_MIN)
+        return gp_fail(err, GP_EINVAL, "perplexity: the model's context is %u tokens; at least %u",
+                       context, WINDOW_MIN);
+    if (window < WINDOW_MIN || window > context)
+        return gp_fail(err, GP_EINVAL, "window: %u: must be %u to %u", window, WINDOW_MIN, context);
     if (count < 2 * window)
         return gp_fail(err, GP_EINVAL, "text: %u tokens: must be at least %u, two windows of %u",
                        count, 2 * window, window);

@@ -10,7 +10,7 @@ import time
 import pytest
 from program import (PROGRAM, ROOT, SANITIZED, SLOW, growpage, limit_memory, make_model, refused,
                       start)
-from gguf_bytes import File
+from gguf_bytes import U32, File
 
 WORDS = "The quick brown fox jumps over it."
 SMALL = ["--page-size", "16", "--kv-initial-pages", "2"]
@@ -364,6 +364,11 @@ def test_perplexity_ends_with_its_number(smollm, tmp_path):
     value, out = perplexity("-m", smollm, "-f", tmp_path / "text", "-c", "128")
     assert 1 < value < 60 and "windows of 128 tokens" in out
     assert perplexity("-m", smollm, "-", "-c", "128", "-t", "1", input=text)[0] == value
+
+
+def test_a_context_too_short_for_perplexity_is_named(tiny, tmp_path):
+    path = File(tiny).set("llama.context_length", U32, 1).write(tmp_path / "one.gguf")
+    refused(growpage("perplexity", "-m", path, "-f", ROOT / "LICENSE"), 1, "context is 1 tokens")
 
 
 def test_too_short_a_text_for_perplexity_is_refused(tiny):
