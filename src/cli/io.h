@@ -15,8 +15,8 @@ enum gp_exit {
 };
 
 /* To be called first.  A standard stream that is closed is opened on nothing, so that no file of
- * ours takes its number; a closed pipe and a file grown too large become errors of the write, not signals; characters are
- * those of the locale, numbers stay those of C. */
+ * ours takes its number; a closed pipe and a file grown too large become errors of the write, not
+ * signals; characters are those of the locale, numbers stay those of C. */
 void gp_io_start(void);
 
 /* Tell err on stderr, one line; returns exit_code, for `return`. */
