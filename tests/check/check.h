@@ -27,7 +27,11 @@ struct check {
     struct gp_rng rng;
 };
 
-/* Run fn for every level above ref that this machine has; cmocka's skip() when there is none. */
+/* Is the level checked here?  Those above ref that this machine has, or the one of them that GP_CPU
+ * names. */
+bool check_wants(enum gp_level level);
+
+/* Run fn for every level that is checked; cmocka's skip() when there is none. */
 void check_levels(void (*fn)(struct check *c));
 
 /* GP_SEED, or a fixed one. */
