@@ -18,9 +18,12 @@ static uint64_t saved_registers(void)
     return (uint64_t)high << 32 | low;
 }
 
-#define LEAF1_ECX_AVX2 (bit_FMA | bit_OSXSAVE | bit_AVX | bit_F16C)
-#define LEAF7_EBX_AVX2 (bit_AVX2 | bit_BMI2)
-#define XCR0_YMM       0x6u /* SSE and AVX state */
+#define LEAF1_ECX_AVX2   (bit_FMA | bit_OSXSAVE | bit_AVX | bit_F16C)
+#define LEAF7_EBX_AVX2   (bit_AVX2 | bit_BMI2)
+#define LEAF7_EBX_AVX512 (bit_AVX512F | bit_AVX512DQ | bit_AVX512BW | bit_AVX512VL)
+#define LEAF7_ECX_AVX512 bit_AVX512VNNI
+#define XCR0_YMM         0x6u  /* SSE and AVX state */
+#define XCR0_ZMM         0xe6u /* and the masks, the upper halves, the upper sixteen */
 
 enum gp_level gp_level_detect(void)
 {
@@ -33,7 +36,10 @@ enum gp_level gp_level_detect(void)
     if (!__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) ||
         (ebx & LEAF7_EBX_AVX2) != LEAF7_EBX_AVX2)
         return GP_LEVEL_REF;
-    return GP_LEVEL_AVX2;
+    if ((ebx & LEAF7_EBX_AVX512) != LEAF7_EBX_AVX512 ||
+        (ecx & LEAF7_ECX_AVX512) != LEAF7_ECX_AVX512 || (saved_registers() & XCR0_ZMM) != XCR0_ZMM)
+        return GP_LEVEL_AVX2;
+    return GP_LEVEL_AVX512;
 }
 
 const char *gp_level_name(enum gp_level level)
@@ -52,7 +58,7 @@ int gp_level_choose(const char *name, enum gp_level *out, struct gp_error *err)
         *out = best;
         return GP_OK;
     }
-    if (strcmp(name, "amx") == 0 || strcmp(name, "avx512") == 0)
+    if (strcmp(name, "amx") == 0)
         return gp_fail(err, GP_EINVAL, "GP_CPU=%s: this build has no such level", name);
     for (int level = 0; level < GP_LEVEL_COUNT; level++) {
         if (strcmp(name, gp_level_name((enum gp_level)level)) != 0)
@@ -88,4 +94,7 @@ void gp_kernels_init(struct gp_kernels *k, enum gp_level level)
     if (level < GP_LEVEL_AVX2)
         return;
     gp_kernels_init_avx2(k);
+    if (level < GP_LEVEL_AVX512)
+        return;
+    gp_kernels_init_avx512(k);
 }

@@ -109,5 +109,6 @@ static inline size_t gp_kv_elem_bytes(enum gp_kv_type type)
 
 void gp_kernels_init_ref(struct gp_kernels *k);
 void gp_kernels_init_avx2(struct gp_kernels *k);
+void gp_kernels_init_avx512(struct gp_kernels *k);
 
 #endif
