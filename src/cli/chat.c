@@ -2,7 +2,9 @@
  * server that keeps no state would, so that the model sees what an API client would have sent. */
 #include <stdlib.h>
 #include <string.h>
+#include <termios.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <histedit.h>
 #include <jansson.h>
@@ -96,6 +98,18 @@ static int render(const struct conversation *c, int32_t **ids, uint32_t *count,
     return rc;
 }
 
+/* libedit shows its prompt before it makes Ctrl-C a key: in between the signal would kill.  From the
+ * end of an answer it is a key already, and waits there; the line's end makes it a signal again. */
+static void make_interrupt_a_key(void)
+{
+    struct termios mode;
+
+    if (tcgetattr(STDIN_FILENO, &mode) == 0) {
+        mode.c_lflag &= ~(tcflag_t)ISIG;
+        tcsetattr(STDIN_FILENO, TCSANOW, &mode);
+    }
+}
+
 /* The newest message is the user's; answer it, or take it back and say why. */
 static int answer(struct conversation *c, struct gp_error *err)
 {
@@ -108,6 +122,7 @@ static int answer(struct conversation *c, struct gp_error *err)
     if (!rc) {
         gp_interrupt_arm();
         rc = gp_generate(c->engine, c->model, c->settings, ids, count, &hooks, &next, err);
+        make_interrupt_a_key();
         gp_interrupt_disarm();
         gp_free(ids);
     }

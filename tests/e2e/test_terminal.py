@@ -127,6 +127,16 @@ def test_an_answer_is_interrupted_and_the_conversation_goes_on(endless):
     assert terminal.end() == 0
 
 
+def test_ctrl_c_behind_an_answer_is_the_prompts(speaker):
+    for _ in range(5):
+        terminal = Terminal("run", "-m", speaker, "--chat")
+        terminal.expect("fits .*> ")
+        terminal.type("Hi\r")
+        terminal.expect(r"\[stop; [^]]*\]")
+        terminal.type("\x03")  # the prompt may be there by now, or not yet
+        assert terminal.end() == 0
+
+
 def test_a_message_that_does_not_fit_is_taken_back(speaker):
     terminal = Terminal("run", "-m", speaker, "--chat", "-c", "64")
     terminal.expect("fits .*> ")
