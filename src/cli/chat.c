@@ -98,8 +98,9 @@ static int render(const struct conversation *c, int32_t **ids, uint32_t *count,
     return rc;
 }
 
-/* libedit shows its prompt before it makes Ctrl-C a key: in between the signal would kill.  From the
- * end of an answer it is a key already, and waits there; the line's end makes it a signal again. */
+/* libedit shows its prompt before it makes Ctrl-C a key: in between the signal would kill.  From
+ * the end of an answer it is a key already, and waits there; the line's end makes it a signal
+ * again. */
 static void make_interrupt_a_key(void)
 {
     struct termios mode;
