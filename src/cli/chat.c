@@ -98,17 +98,24 @@ static int render(const struct conversation *c, int32_t **ids, uint32_t *count,
     return rc;
 }
 
-/* libedit shows its prompt before it makes Ctrl-C a key: in between the signal would kill.  From
- * the end of an answer it is a key already, and waits there; the line's end makes it a signal
- * again. */
-static void make_interrupt_a_key(void)
+/* libedit shows its prompt before it takes the terminal over: in between Ctrl-C would kill, and a
+ * Ctrl-D would be an end of file that nobody reads.  From the end of an answer, and before every
+ * prompt, both are keys already, and wait; the line's end makes them signals again.  (libedit takes
+ * no notice of a mode that is not line by line, and goes back to the one it found at its start.) */
+static void hold_keys(void)
 {
     struct termios mode;
 
     if (tcgetattr(STDIN_FILENO, &mode) == 0) {
-        mode.c_lflag &= ~(tcflag_t)ISIG;
+        mode.c_lflag &= ~(tcflag_t)(ISIG | ICANON | ECHO);
         tcsetattr(STDIN_FILENO, TCSANOW, &mode);
     }
+}
+
+static const char *next_line(EditLine *line, int *count)
+{
+    hold_keys();
+    return el_gets(line, count);
 }
 
 /* The newest message is the user's; answer it, or take it back and say why. */
@@ -123,7 +130,7 @@ static int answer(struct conversation *c, struct gp_error *err)
     if (!rc) {
         gp_interrupt_arm();
         rc = gp_generate(c->engine, c->model, c->settings, ids, count, &hooks, &next, err);
-        make_interrupt_a_key();
+        hold_keys();
         gp_interrupt_disarm();
         gp_free(ids);
     }
@@ -213,7 +220,7 @@ int gp_converse(struct gp_engine *engine, const struct gp_model *model,
         return gp_tell(GP_EXIT_FAILED, &err);
     }
     fputs(help, stderr);
-    while ((text = el_gets(line, &count)) && count > 0) {
+    while ((text = next_line(line, &count)) && count > 0) {
         size_t length = (size_t)count;
         char *copy;
 
