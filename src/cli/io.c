@@ -158,7 +158,8 @@ static void note_interrupt(int signal_number)
 
 void gp_interrupt_arm(void)
 {
-    struct sigaction action = {.sa_handler = note_interrupt, .sa_flags = SA_RESETHAND};
+    /* A write that waits for a slow reader goes on where it was: only the flag is news. */
+    struct sigaction action = {.sa_handler = note_interrupt, .sa_flags = SA_RESETHAND | SA_RESTART};
 
     interrupted = 0;
     sigemptyset(&action.sa_mask);
