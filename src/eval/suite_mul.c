@@ -129,7 +129,7 @@ int gp_make_mul(uint64_t seed, double difficulty, enum gp_form form, struct gp_p
     bool longer = form == GP_FORM_LONG;
 
     gp_trace_begin(&trace, seed, difficulty, form);
-    uint32_t count = longer ? gp_trace_size(&trace, 2, 2, 3, PRODUCTS_MAX) : 1;
+    uint32_t count = longer ? gp_trace_size(&trace, 3, 3, 3, PRODUCTS_MAX) : 1;
     gp_trace_put(&trace, "Multiply");
     for (uint32_t i = 0; i < count; i++) {
         draw_factor(&trace, &a[i],
