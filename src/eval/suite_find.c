@@ -73,8 +73,9 @@ static void draw_search(struct gp_trace *trace, struct search *out, uint32_t hig
     uint32_t best = 0;
 
     for (uint32_t tries = 0; tries < TRIES_MAX && best < high / 2; tries++) {
-        struct search search = {
-            .count = gp_trace_size(trace, 4, 6, 9, trace->form == GP_FORM_LONG ? NAMES_MAX : 14)};
+        bool longer = trace->form == GP_FORM_LONG;
+        struct search search = {.count = longer ? gp_trace_size(trace, 8, 10, 12, NAMES_MAX)
+                                                : gp_trace_size(trace, 4, 6, 9, 14)};
         for (uint32_t i = 0; i < search.count; i++)
             search.values[i] = gp_trace_draw(trace, 1, 9);
         for (uint32_t i = 0; i < search.count; i++)
