@@ -43,8 +43,11 @@ WRAP_fuzz  := $(WRAP_debug)
 LIB_ROOMS := base kernels kv text policy model engine
 LIB_SRC   := $(foreach r,$(LIB_ROOMS),$(wildcard src/$r/*.c src/$r/*/*.c))
 CLI_SRC   := $(wildcard src/cli/*.c)
+# Part of the program, not of the library: it sees no more than growpage.h and base.
+EVAL_SRC  := $(wildcard src/eval/*.c)
 LIB_OBJ   := $(LIB_SRC:%.c=$B/%.o)
 CLI_OBJ   := $(CLI_SRC:%.c=$B/%.o)
+EVAL_OBJ  := $(EVAL_SRC:%.c=$B/%.o)
 LDLIBS     = $(shell pkg-config --libs $(LIBS)) -lm -pthread
 LINK       = $(CC) $(CFLAGS_$(CONFIG)) $(WRAP_$(CONFIG)) $(LDFLAGS)
 
@@ -73,7 +76,7 @@ $B/libgrowpage.a: $(LIB_OBJ)
 	$(call say,AR,$@)ar rcs $@ $^
 $B/libgrowpage.so: $(LIB_OBJ)
 	$(call say,LD,$@)$(CC) $(CFLAGS_$(CONFIG)) $(WRAP_$(CONFIG)) $(LDFLAGS) -shared -Wl,-soname,libgrowpage.so.0 $^ $(LDLIBS) -o $@
-$B/growpage: $(CLI_OBJ) $B/libgrowpage.a
+$B/growpage: $(CLI_OBJ) $(EVAL_OBJ) $B/libgrowpage.a
 	$(call say,LD,$@)$(LINK) $^ $(LDLIBS) $(shell pkg-config --libs libedit) -o $@
 $B/growpage.pc: tools/growpage.pc.in VERSION FORCE
 	@mkdir -p $(@D)
@@ -95,8 +98,10 @@ $B/bench/%: $B/bench/%.o $B/libgrowpage.a
 	$(call say,LD,$@)$(LINK) $^ $(LDLIBS) -o $@
 
 # The command line's tests see its parts; only main.c stays out.
-$B/tests/cli/%: $B/tests/cli/%.o $(filter-out %/main.o,$(CLI_OBJ)) $B/libgrowpage.a
+$B/tests/cli/%: $B/tests/cli/%.o $(filter-out %/main.o,$(CLI_OBJ)) $(EVAL_OBJ) $B/libgrowpage.a
 	$(call say,LD,$@)$(LINK) $^ -lcmocka $(LDLIBS) $(shell pkg-config --libs libedit) -o $@
+$B/tests/eval/%: $B/tests/eval/%.o $(EVAL_OBJ) $B/libgrowpage.a
+	$(call say,LD,$@)$(LINK) $^ -lcmocka $(LDLIBS) -o $@
 
 # Objects depend on the flags they were built with.
 $B/flags: FORCE

@@ -26,12 +26,14 @@ static const struct command commands[] = {
      gp_cmd_detokenize},
     {"perplexity", "[-m FILE] (-f FILE | -) [options]", "how surprised a model is by a text",
      GP_COMMAND_PERPLEXITY, gp_cmd_perplexity},
+    {"eval", "[--suite NAME[,NAME...]] --print [options]",
+     "problems made from a seed, to see or to ask of a model", GP_COMMAND_EVAL, gp_cmd_eval},
 };
 
 #define COMMAND_COUNT (sizeof commands / sizeof *commands)
 
-static const char names[] = "run inspect tokenize detokenize perplexity help";
-static const char later[] = "serve bench eval report analyze trace loadtest";
+static const char names[] = "run inspect tokenize detokenize perplexity eval help";
+static const char later[] = "serve bench report analyze trace loadtest";
 
 static const struct command *find_command(const char *name)
 {

@@ -12,7 +12,8 @@
 #define TOKENIZE   GP_COMMAND_TOKENIZE
 #define DETOKENIZE GP_COMMAND_DETOKENIZE
 #define PERPLEXITY GP_COMMAND_PERPLEXITY
-#define ALL        (RUN | INSPECT | TOKENIZE | DETOKENIZE | PERPLEXITY)
+#define EVAL       GP_COMMAND_EVAL
+#define ALL        (RUN | INSPECT | TOKENIZE | DETOKENIZE | PERPLEXITY | EVAL)
 #define TEXT_IN    (RUN | TOKENIZE | PERPLEXITY)
 
 #define BUNDLED "models/smollm2-135m-instruct-q4_1.gguf"
@@ -38,6 +39,25 @@ static int apply_kv_type(void *target, const char *value, struct gp_error *err)
             return GP_OK;
         }
     return gp_fail(err, GP_EINVAL, "%.60s: must be one of f16, bf16, f32", value);
+}
+
+static int apply_difficulty(void *target, const char *value, struct gp_error *err)
+{
+    const char *colon = strchr(value, ':');
+    size_t length = colon ? (size_t)(colon - value) : strlen(value);
+    struct gp_difficulty d;
+    char low[32];
+
+    if (length >= sizeof low)
+        return gp_fail(err, GP_EINVAL, "%.60s: not a number", value);
+    memcpy(low, value, length);
+    low[length] = 0;
+    if (!gp_parse_double(low, &d.low) || !gp_parse_double(colon ? colon + 1 : low, &d.high))
+        return gp_fail(err, GP_EINVAL, "%.60s: must be a number, or two with a colon", value);
+    if (d.low < 0 || d.high > 1 || d.low > d.high)
+        return gp_fail(err, GP_EINVAL, "%.60s: must be in 0 to 1, the lower one first", value);
+    *(struct gp_difficulty *)target = d;
+    return GP_OK;
 }
 
 #define AT(field) .offset = offsetof(struct gp_settings, field)
@@ -90,6 +110,22 @@ static const struct gp_option table[] = {
      TOKENIZE, AT(pieces)},
     {GP_OPTION_FLAG, "--json", NULL, "one JSON object on standard output, and nothing else",
      RUN | INSPECT | TOKENIZE, AT(json)},
+    {GP_OPTION_FLAG, "--json", NULL, "with --print: one JSON object a line", EVAL, AT(json)},
+
+    SECTION("Problems"),
+    {GP_OPTION_TEXT, "--suite --suites", "NAME[,NAME...]",
+     "families of problems; all: every one but the warm-ups (default: all)", EVAL, AT(suites)},
+    {GP_OPTION_UINT, "--limit", "N", "problems of each suite (default: 100)", EVAL, AT(limit),
+     .min = 1, .max = 1000000000},
+    {GP_OPTION_INT, "-s --seed", "N", "the same seed makes the same problems (default: 1)", EVAL,
+     AT(seed), .min = 0, .max = 9007199254740991.0},
+    {GP_OPTION_CALL, "--difficulty", "D|LOW:HIGH",
+     "0 to 1; of a range each problem draws its own (default: what each suite says)", EVAL,
+     AT(difficulty), .apply = apply_difficulty},
+    {GP_OPTION_WORD, "--form", "WORD", "length of the thoughts (default: short)", EVAL, AT(form),
+     .words = "short|long|mixed"},
+    {GP_OPTION_FLAG, "--print", NULL, "print the problems and their solutions, and ask nobody",
+     EVAL, AT(print)},
 
     SECTION("Size and speed"),
     {GP_OPTION_INT, "-n --max-tokens --n-predict --predict", "N",
@@ -313,7 +349,14 @@ static void init_sampling(struct gp_sampling *sampling)
 int gp_settings_parse(struct gp_settings *settings, enum gp_command_bit command, int argc,
                       char **argv, struct gp_error *err)
 {
-    struct gp_settings s = {.max_tokens = -1, .seed = -1, .window = 512};
+    struct gp_settings s = {
+        .max_tokens = -1,
+        .seed = command == GP_COMMAND_EVAL ? 1 : -1,
+        .window = 512,
+        .suites = "all",
+        .limit = 100,
+        .difficulty = {.low = -1, .high = -1},
+    };
     int rc;
 
     gp_engine_options_init(&s.engine);
@@ -330,7 +373,7 @@ int gp_settings_parse(struct gp_settings *settings, enum gp_command_bit command,
             return rc;
         if (!s.model_path)
             s.model_path = bundled_model();
-        if (!s.model_path)
+        if (!s.model_path && !s.print)
             return gp_fail(err, GP_EINVAL,
                            "no model: give a GGUF file with -m, or fetch the bundled one with "
                            "\"make model\"");

@@ -11,6 +11,12 @@ enum gp_command_bit {
     GP_COMMAND_TOKENIZE = 1 << 2,
     GP_COMMAND_DETOKENIZE = 1 << 3,
     GP_COMMAND_PERPLEXITY = 1 << 4,
+    GP_COMMAND_EVAL = 1 << 5,
+};
+
+/* Difficulties of problems; low < 0: each suite's own. */
+struct gp_difficulty {
+    double low, high;
 };
 
 struct gp_settings {
@@ -26,6 +32,12 @@ struct gp_settings {
     int64_t max_tokens; /* -1: to the end of the context */
     int64_t seed;       /* -1: one is drawn              */
     uint32_t window;    /* of perplexity                 */
+
+    const char *suites; /* of eval, from here on: "NAME,NAME" */
+    uint32_t limit;     /* problems of each suite             */
+    struct gp_difficulty difficulty;
+    int form; /* short, long, mixed */
+    bool print;
 
     struct gp_engine_options engine; /* holds the KV options, and -np, -c, -t for all commands */
     struct gp_sampling sampling;
