@@ -13,6 +13,9 @@ PY     := build/venv/bin/python
 SMOLLM := models/smollm2-135m-instruct-q4_1.gguf
 
 LIBS   := jansson libpcre2-8 libutf8proc
+# What the program needs beside the library's, and of those what its parts do.
+EVAL_LIBS := libxxhash
+PROGRAM_LIBS := libedit $(EVAL_LIBS)
 WARN   := -Wall -Wextra -Wshadow -Wvla -Wundef -Wstrict-prototypes -Wmissing-prototypes \
           -Wpointer-arith -Wwrite-strings -Wno-missing-field-initializers -Werror
 COMMON  = -std=gnu11 -g -fno-omit-frame-pointer -ffp-contract=off -fno-math-errno -fPIC \
@@ -77,7 +80,7 @@ $B/libgrowpage.a: $(LIB_OBJ)
 $B/libgrowpage.so: $(LIB_OBJ)
 	$(call say,LD,$@)$(CC) $(CFLAGS_$(CONFIG)) $(WRAP_$(CONFIG)) $(LDFLAGS) -shared -Wl,-soname,libgrowpage.so.0 $^ $(LDLIBS) -o $@
 $B/growpage: $(CLI_OBJ) $(EVAL_OBJ) $B/libgrowpage.a
-	$(call say,LD,$@)$(LINK) $^ $(LDLIBS) $(shell pkg-config --libs libedit) -o $@
+	$(call say,LD,$@)$(LINK) $^ $(LDLIBS) $(shell pkg-config --libs $(PROGRAM_LIBS)) -o $@
 $B/growpage.pc: tools/growpage.pc.in VERSION FORCE
 	@mkdir -p $(@D)
 	@sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' $< > $@
@@ -99,9 +102,9 @@ $B/bench/%: $B/bench/%.o $B/libgrowpage.a
 
 # The command line's tests see its parts; only main.c stays out.
 $B/tests/cli/%: $B/tests/cli/%.o $(filter-out %/main.o,$(CLI_OBJ)) $(EVAL_OBJ) $B/libgrowpage.a
-	$(call say,LD,$@)$(LINK) $^ -lcmocka $(LDLIBS) $(shell pkg-config --libs libedit) -o $@
+	$(call say,LD,$@)$(LINK) $^ -lcmocka $(LDLIBS) $(shell pkg-config --libs $(PROGRAM_LIBS)) -o $@
 $B/tests/eval/%: $B/tests/eval/%.o $(EVAL_OBJ) $B/libgrowpage.a
-	$(call say,LD,$@)$(LINK) $^ -lcmocka $(LDLIBS) -o $@
+	$(call say,LD,$@)$(LINK) $^ -lcmocka $(LDLIBS) $(shell pkg-config --libs $(EVAL_LIBS)) -o $@
 
 # Objects depend on the flags they were built with.
 $B/flags: FORCE

@@ -2,9 +2,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/io.h"
-#include "eval/exam.h"
+#include "eval/record.h"
+#include "eval/table.h"
+
+#define PROGRESS_NS 200000000u
 
 /* The suite's name that a wrong one looks like, for the message. */
 static void suggest_suite(const char *names, struct gp_error *err)
@@ -43,7 +48,7 @@ static int make_exam(const struct gp_settings *s, struct gp_exam *exam, struct g
     int rc = gp_exam_choose(exam, s->suites, err);
     if (rc) {
         suggest_suite(s->suites, err);
-        gp_error_prefix(err, "--suite");
+        gp_error_prefix(err, "eval: --suite");
     }
     return rc;
 }
@@ -65,6 +70,189 @@ static int print_exam(const struct gp_exam *exam, bool json, struct gp_error *er
     return rc ? rc : gp_print_end(err);
 }
 
+/* What the callbacks of a sitting need. */
+struct watch {
+    struct gp_engine *engine;
+    const struct gp_record_run *run;
+    struct gp_record *record; /* NULL: none */
+    struct gp_table table;
+    uint64_t start_ns, shown_ns;
+    uint64_t policy_start_ns, policy_tokens; /* when the policy at hand began */
+    uint32_t policy;
+    uint64_t samples; /* of all policies */
+};
+
+static int take_sample(void *ctx, const struct gp_sample *sample, struct gp_error *err)
+{
+    struct watch *watch = ctx;
+
+    gp_table_add(&watch->table, sample);
+    watch->samples++;
+    return watch->record ? gp_record_sample(watch->record, watch->run, sample, err) : GP_OK;
+}
+
+/* Fields keep their width, for each line is written over the one before it. */
+static void show_progress(struct watch *watch, const struct gp_sitting_state *state, uint64_t now)
+{
+    struct gp_engine_stats stats;
+    char what[160];
+
+    gp_engine_stats(watch->engine, &stats);
+    if (watch->policy_start_ns == 0 || watch->policy != state->policy) {
+        watch->policy = state->policy;
+        watch->policy_start_ns = now;
+        watch->policy_tokens = stats.output_tokens;
+    }
+    double seconds = (double)(now - watch->policy_start_ns) / 1e9;
+    double rate = seconds > 0 ? (double)(stats.output_tokens - watch->policy_tokens) / seconds : 0;
+    double share = (double)state->done / (double)state->total;
+    char left[32] = "  -:--";
+    if (share > 0) {
+        uint64_t whole = (uint64_t)(seconds * (1 - share) / share);
+        snprintf(left, sizeof left, "%3llu:%02u", (unsigned long long)(whole / 60),
+                 (unsigned)(whole % 60));
+    }
+    snprintf(what, sizeof what, "%s  %llu/%llu  %llu correct  %5.0f tok/s  %5u pages  %s left",
+             watch->run->policies[state->policy], (unsigned long long)state->done,
+             (unsigned long long)state->total, (unsigned long long)state->correct, rate,
+             stats.pages_used, left);
+    gp_progress(what, share);
+}
+
+static bool go_on(void *ctx, const struct gp_sitting_state *state)
+{
+    struct watch *watch = ctx;
+    uint64_t now = gp_clock_ns();
+
+    if (now - watch->shown_ns >= PROGRESS_NS || state->policy != watch->policy) {
+        watch->shown_ns = now;
+        show_progress(watch, state, now);
+    }
+    return !gp_interrupted();
+}
+
+static int report(const struct watch *watch, const struct gp_sitting *sitting, bool complete,
+                  struct gp_error *err)
+{
+    struct gp_engine_info info;
+    struct gp_engine_stats stats;
+    uint64_t wall_ns = gp_clock_ns() - watch->start_ns;
+    double seconds = (double)wall_ns / 1e9;
+    int rc = GP_OK;
+
+    gp_engine_info(watch->engine, &info);
+    gp_engine_stats(watch->engine, &stats);
+    if (watch->record)
+        rc = gp_record_end(watch->record, watch->samples, stats.output_tokens, wall_ns, complete,
+                           err);
+    if (!rc)
+        rc = gp_table_print(&watch->table, watch->run->policies, info.page_tokens, err);
+    if (!rc)
+        rc = gp_printf(err, "%.1f tok/s output, %.2f s, %u thread%s, %u at once\n",
+                       (double)stats.output_tokens / seconds, seconds, info.threads,
+                       info.threads == 1 ? "" : "s", sitting->concurrency);
+    return rc ? rc : gp_print_end(err);
+}
+
+/* The sitting with its record and its table; *complete as gp_sitting_run() says it. */
+static int sit(struct watch *watch, const char *output, bool *complete, struct gp_error *err)
+{
+    const struct gp_sitting *sitting = watch->run->sitting;
+    int rc = gp_table_open(&watch->table, sitting->exam, sitting->policy_count, err);
+
+    if (rc)
+        return rc;
+    if (output && strcmp(output, "-") != 0)
+        rc = gp_record_open(&watch->record, output, err);
+    if (!rc && watch->record)
+        rc = gp_record_run(watch->record, watch->run, err);
+    watch->start_ns = gp_clock_ns();
+    gp_interrupt_arm();
+    if (!rc)
+        rc = gp_sitting_run(sitting, watch->engine, watch->run->model, complete, err);
+    gp_interrupt_disarm();
+    gp_progress_end();
+    if (!rc)
+        rc = report(watch, sitting, *complete, err);
+    if (rc)
+        gp_record_close(watch->record, NULL);
+    else
+        rc = gp_record_close(watch->record, err);
+    gp_table_close(&watch->table);
+    return rc;
+}
+
+static int run_exam(const struct gp_settings *s, const struct gp_exam *exam,
+                    const struct gp_model *model, struct gp_engine *engine)
+{
+    struct gp_kv_options policies[GP_POLICIES_MAX];
+    char names[GP_POLICIES_MAX][64];
+    struct watch watch = {.engine = engine, .policy = UINT32_MAX};
+    struct gp_sitting sitting = {
+        .exam = exam,
+        .policies = policies,
+        .policy_count = s->policies.count,
+        .samples = s->samples,
+        .concurrency = s->concurrency,
+        .max_tokens = s->max_tokens < 0 ? 0 : (uint32_t)s->max_tokens,
+        .ignore_eos = s->ignore_eos,
+        .sampling = s->sampling,
+        .chat_variables = s->chat_variables,
+        .finished = take_sample,
+        .go_on = go_on,
+        .ctx = &watch,
+    };
+    struct gp_record_run run = {&sitting, engine, model, s->model_path, names};
+    struct gp_error err;
+    bool complete;
+
+    for (uint32_t i = 0; i < s->policies.count; i++) {
+        policies[i] = s->engine.kv;
+        if (gp_policy_parse(s->policies.items[i], &policies[i], &err))
+            return gp_tell(GP_EXIT_USAGE, &err);
+        gp_policy_format(&policies[i], names[i]);
+    }
+    watch.run = &run;
+    if (sit(&watch, s->output, &complete, &err))
+        return gp_tell(GP_EXIT_FAILED, &err);
+    if (complete)
+        return GP_EXIT_OK;
+    gp_error_set(&err, "eval: interrupted after %llu of %llu samples",
+                 (unsigned long long)watch.samples,
+                 (unsigned long long)(gp_exam_count(exam) * s->samples * s->policies.count));
+    return gp_tell(GP_EXIT_INTERRUPTED, &err);
+}
+
+static int ask_model(const struct gp_settings *s, const struct gp_exam *exam)
+{
+    struct gp_model_info info;
+    struct gp_model *model;
+    struct gp_engine *engine;
+    struct gp_error err;
+    int status;
+
+    if (gp_open_model(&model, s, false, &err))
+        return gp_tell(GP_EXIT_FAILED, &err);
+    gp_model_info(model, &info);
+    if (!info.has_template) {
+        gp_error_set(&err, "%s: no chat template, which eval needs; give --chat-template-file",
+                     s->model_path);
+        status = gp_tell(GP_EXIT_FAILED, &err);
+        goto close_model;
+    }
+    /* The engine's refusal of its options is a usage error; all else is a failure. */
+    int rc = gp_engine_open(&engine, model, &s->engine, &err);
+    if (rc) {
+        status = gp_tell(rc == GP_EINVAL ? GP_EXIT_USAGE : GP_EXIT_FAILED, &err);
+        goto close_model;
+    }
+    status = run_exam(s, exam, model, engine);
+    gp_engine_close(engine);
+close_model:
+    gp_model_close(model);
+    return status;
+}
+
 int gp_cmd_eval(struct gp_settings *s)
 {
     struct gp_exam exam;
@@ -72,9 +260,7 @@ int gp_cmd_eval(struct gp_settings *s)
 
     if (make_exam(s, &exam, &err))
         return gp_tell(GP_EXIT_USAGE, &err);
-    if (!s->print) {
-        gp_error_set(&err, "eval: only --print is available yet");
-        return gp_tell(GP_EXIT_USAGE, &err);
-    }
+    if (!s->print)
+        return ask_model(s, &exam);
     return print_exam(&exam, s->json, &err) ? gp_tell(GP_EXIT_FAILED, &err) : GP_EXIT_OK;
 }

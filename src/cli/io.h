@@ -12,6 +12,7 @@ enum gp_exit {
     GP_EXIT_OK = 0,
     GP_EXIT_FAILED = 1,
     GP_EXIT_USAGE = 2,
+    GP_EXIT_INTERRUPTED = 130, /* 128 and SIGINT, as shells say it */
 };
 
 /* To be called first.  A standard stream that is closed is opened on nothing, so that no file of

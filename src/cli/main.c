@@ -26,8 +26,11 @@ static const struct command commands[] = {
      gp_cmd_detokenize},
     {"perplexity", "[-m FILE] (-f FILE | -) [options]", "how surprised a model is by a text",
      GP_COMMAND_PERPLEXITY, gp_cmd_perplexity},
-    {"eval", "[--suite NAME[,NAME...]] --print [options]",
-     "problems made from a seed, to see or to ask of a model", GP_COMMAND_EVAL, gp_cmd_eval},
+    {"eval",
+     "[-m FILE] [--suite NAME[,NAME...]] [--kv POLICY]... [-o FILE] [options]\n"
+     "       growpage eval [--suite NAME[,NAME...]] --print [--json] [options]",
+     "ask a model problems made from a seed, under one cache policy after another", GP_COMMAND_EVAL,
+     gp_cmd_eval},
 };
 
 #define COMMAND_COUNT (sizeof commands / sizeof *commands)

@@ -15,6 +15,7 @@
 #define EVAL       GP_COMMAND_EVAL
 #define ALL        (RUN | INSPECT | TOKENIZE | DETOKENIZE | PERPLEXITY | EVAL)
 #define TEXT_IN    (RUN | TOKENIZE | PERPLEXITY)
+#define ASK        (RUN | EVAL)
 
 #define BUNDLED "models/smollm2-135m-instruct-q4_1.gguf"
 
@@ -24,6 +25,30 @@
 static int apply_policy(void *target, const char *value, struct gp_error *err)
 {
     return gp_policy_parse(value, target, err);
+}
+
+static int apply_policies(void *target, const char *value, struct gp_error *err)
+{
+    struct gp_policy_list *list = target;
+    struct gp_kv_options kv, earlier;
+    char name[64], other[64];
+
+    gp_kv_options_init(&kv);
+    int rc = gp_policy_parse(value, &kv, err);
+    if (rc)
+        return rc;
+    gp_policy_format(&kv, name);
+    for (uint32_t i = 0; i < list->count; i++) {
+        gp_kv_options_init(&earlier);
+        gp_policy_parse(list->items[i], &earlier, NULL);
+        gp_policy_format(&earlier, other);
+        if (strcmp(name, other) == 0)
+            return gp_fail(err, GP_EINVAL, "%s: given twice", name);
+    }
+    if (list->count == GP_POLICIES_MAX)
+        return gp_fail(err, GP_EINVAL, "%s: more than %u policies", name, GP_POLICIES_MAX);
+    list->items[list->count++] = value;
+    return GP_OK;
 }
 
 static int apply_kv_type(void *target, const char *value, struct gp_error *err)
@@ -85,11 +110,11 @@ static const struct gp_option table[] = {
      "split text the default way when the file's pre-tokenizer is unknown, instead of refusing it",
      ALL & ~INSPECT, AT(override_pre)},
     {GP_OPTION_TEXT, "--chat-template", "TEXT", "a template instead of the file's own",
-     RUN, AT(chat_template)},
+     ASK, AT(chat_template)},
     {GP_OPTION_TEXT, "--chat-template-file", "FILE", "the same from a file",
-     RUN, AT(chat_template_file)},
+     ASK, AT(chat_template_file)},
     {GP_OPTION_TEXT, "--chat-template-kwargs", "JSON",
-     "variables for the template, such as {\"enable_thinking\":false}", RUN, AT(chat_variables)},
+     "variables for the template, such as {\"enable_thinking\":false}", ASK, AT(chat_variables)},
 
     SECTION("Text"),
     {GP_OPTION_TEXT, "-p --prompt", "TEXT", "the text", RUN | TOKENIZE, AT(prompt)},
@@ -124,6 +149,11 @@ static const struct gp_option table[] = {
      AT(difficulty), .apply = apply_difficulty},
     {GP_OPTION_WORD, "--form", "WORD", "length of the thoughts (default: short)", EVAL, AT(form),
      .words = "short|long|mixed"},
+    {GP_OPTION_UINT, "--samples", "N", "answers to each problem (default: 1)", EVAL, AT(samples),
+     .min = 1, .max = 1000000},
+    {GP_OPTION_TEXT, "-o --output", "FILE",
+     "every answer and what it took, as JSON lines; -: none, only the table (default: -)", EVAL,
+     AT(output)},
     {GP_OPTION_FLAG, "--print", NULL, "print the problems and their solutions, and ask nobody",
      EVAL, AT(print)},
 
@@ -131,8 +161,11 @@ static const struct gp_option table[] = {
     {GP_OPTION_INT, "-n --max-tokens --n-predict --predict", "N",
      "tokens of the answer at most; -1: what the context holds (default: -1)", RUN, AT(max_tokens),
      .min = -1, .max = GP_LIMIT_CONTEXT},
+    {GP_OPTION_INT, "-n --max-tokens --n-predict --predict", "N",
+     "tokens of an answer at most; -1: what the context holds (default: 4096)", EVAL,
+     AT(max_tokens), .min = -1, .max = GP_LIMIT_CONTEXT},
     {GP_OPTION_UINT, "-c --ctx-size --max-model-len", "N",
-     "tokens of one request, prompt and answer (default: what the model was trained for)", RUN,
+     "tokens of one request, prompt and answer (default: what the model was trained for)", ASK,
      AT(engine.context), .min = 2, .max = GP_LIMIT_CONTEXT},
     {GP_OPTION_UINT, "-c --tokens --ctx-size --max-model-len", "N",
      "tokens of a request in the memory estimate (default: what the model was trained for)",
@@ -141,19 +174,33 @@ static const struct gp_option table[] = {
     {GP_OPTION_UINT, "-c --window --ctx-size", "N",
      "tokens of one window (default: 512)", PERPLEXITY,
      AT(window), .min = 4, .max = GP_LIMIT_CONTEXT},
-    {GP_OPTION_UINT, "-t --threads", "N", "threads (default: one per core)", RUN | PERPLEXITY,
+    {GP_OPTION_UINT, "-t --threads", "N", "threads (default: one per core)", ASK | PERPLEXITY,
      AT(engine.threads), .min = 1, .max = GP_LIMIT_THREADS},
     {GP_OPTION_UINT, "-np --max-seqs --parallel --max-num-seqs", "N",
      "requests running at once (default: 1)",
      RUN, AT(engine.max_seqs), .min = 1, .max = GP_LIMIT_SEQS},
     {GP_OPTION_UINT, "-np --max-seqs --parallel --max-num-seqs", "N",
+     "requests running at once (default: 64, or --concurrency)",
+     EVAL, AT(engine.max_seqs), .min = 1, .max = GP_LIMIT_SEQS},
+    {GP_OPTION_UINT, "--concurrency", "N",
+     "requests running or waiting at once (default: as many as may run)",
+     EVAL, AT(concurrency), .min = 1, .max = 65536},
+    {GP_OPTION_UINT, "-np --max-seqs --parallel --max-num-seqs", "N",
      "requests in the memory estimate (default: 1)", INSPECT, AT(engine.max_seqs), .min = 1,
      .max = GP_LIMIT_SEQS},
     {GP_OPTION_UINT, "-b --max-batch-tokens --batch-size --max-num-batched-tokens", "N",
-     "tokens of one step (default: 512)", RUN, AT(engine.max_batch_tokens), .min = 1,
+     "tokens of one step (default: 512)", ASK, AT(engine.max_batch_tokens), .min = 1,
      .max = GP_LIMIT_BATCH_TOKENS},
 
     SECTION("Sampling"),
+    {GP_OPTION_FLOAT, "--temp --temperature", "T",
+     "temperature; 0: always the likeliest token (default: 0.6)",
+     EVAL, AT(sampling.temperature), .min = 0, .max = 1000},
+    {GP_OPTION_UINT, "--top-k", "N", "of the N likeliest tokens only; 0: off (default: 0)", EVAL,
+     AT(sampling.top_k), .max = GP_LIMIT_VOCAB},
+    {GP_OPTION_FLOAT, "--min-p", "P",
+     "of the tokens this likely at least, next to the likeliest; 0: off (default: 0)", EVAL,
+     AT(sampling.min_p), .min = 0, .max = 1, .max_open = true},
     {GP_OPTION_FLOAT, "--temp --temperature", "T",
      "temperature; 0: always the likeliest token (default: 0.8)",
      RUN, AT(sampling.temperature), .min = 0, .max = 1000},
@@ -161,86 +208,90 @@ static const struct gp_option table[] = {
      AT(sampling.top_k), .max = GP_LIMIT_VOCAB},
     {GP_OPTION_FLOAT, "--top-p", "P",
      "of the likeliest tokens that hold this share; 1: off (default: 0.95)",
-     RUN, AT(sampling.top_p), .min = 0, .max = 1, .min_open = true},
+     ASK, AT(sampling.top_p), .min = 0, .max = 1, .min_open = true},
     {GP_OPTION_FLOAT, "--min-p", "P",
      "of the tokens this likely at least, next to the likeliest; 0: off (default: 0.05)", RUN,
      AT(sampling.min_p), .min = 0, .max = 1, .max_open = true},
     {GP_OPTION_INT, "-s --seed", "N",
      "the same seed draws the same tokens; -1: one is drawn (default: -1)",
      RUN, AT(seed), .min = -1, .max = 9007199254740991.0},
-    {GP_OPTION_FLAG, "--ignore-eos", NULL, "go on behind the model's end tokens", RUN,
+    {GP_OPTION_FLAG, "--ignore-eos", NULL, "go on behind the model's end tokens", ASK,
      AT(ignore_eos)},
     {GP_OPTION_FLOAT, "--repeat-penalty --repetition-penalty", "X",
      "over prompt and answer; 1: off (default: 1)",
-     RUN, AT(sampling.repeat_penalty), .min = 0, .max = 100,
+     ASK, AT(sampling.repeat_penalty), .min = 0, .max = 100,
      .min_open = true},
-    {GP_OPTION_FLOAT, "--presence-penalty", "X", "over the answer; 0: off (default: 0)", RUN,
+    {GP_OPTION_FLOAT, "--presence-penalty", "X", "over the answer; 0: off (default: 0)", ASK,
      AT(sampling.presence_penalty), .min = -100, .max = 100},
-    {GP_OPTION_FLOAT, "--frequency-penalty", "X", "over the answer; 0: off (default: 0)", RUN,
+    {GP_OPTION_FLOAT, "--frequency-penalty", "X", "over the answer; 0: off (default: 0)", ASK,
      AT(sampling.frequency_penalty), .min = -100, .max = 100},
 
     SECTION("KV cache"),
     {GP_OPTION_CALL, "--kv", "POLICY",
      "growpage, full, fixed:T, random[:P], inverse or shrink[:X:FLOOR] (default: growpage)", RUN,
      AT(engine.kv), .apply = apply_policy},
+    {GP_OPTION_CALL, "--kv", "POLICY",
+     "growpage, full, fixed:T, random[:P], inverse or shrink[:X:FLOOR]; several in turn when given "
+     "several times (default: growpage)",
+     EVAL, AT(policies), .apply = apply_policies},
     {GP_OPTION_CALL, "--kv-type -ctk -ctv --cache-type-k --cache-type-v --kv-cache-dtype", "TYPE",
-     "f16, bf16 or f32 (default: f16)", RUN, AT(engine.kv_type), .apply = apply_kv_type},
+     "f16, bf16 or f32 (default: f16)", ASK, AT(engine.kv_type), .apply = apply_kv_type},
     {GP_OPTION_UINT, "--page-size --block-size", "B",
      "tokens of a page, a multiple of 16 (default: 256)",
-     RUN, AT(engine.page_tokens), .min = 16, .max = GP_LIMIT_PAGE_TOKENS, .multiple = 16},
+     ASK, AT(engine.page_tokens), .min = 16, .max = GP_LIMIT_PAGE_TOKENS, .multiple = 16},
     {GP_OPTION_SIZE, "--kv-memory --kv-cache-memory-bytes", "SIZE",
      "memory of all pages (default: 0.9 of what is free, but no more than -np requests of -c could "
      "use)",
-     RUN, AT(engine.kv_bytes), .min = 1, .max = 1125899906842624.0},
-    {GP_OPTION_UINT, "--kv-pages", "N", "the same in pages", RUN, AT(engine.kv_pages), .min = 1,
+     ASK, AT(engine.kv_bytes), .min = 1, .max = 1125899906842624.0},
+    {GP_OPTION_UINT, "--kv-pages", "N", "the same in pages", ASK, AT(engine.kv_pages), .min = 1,
      .max = 16777216},
-    {GP_OPTION_UINT, "--kv-watermark", "N", "pages that growth leaves free (default: 0)", RUN,
+    {GP_OPTION_UINT, "--kv-watermark", "N", "pages that growth leaves free (default: 0)", ASK,
      AT(engine.watermark), .max = 16777216},
     {GP_OPTION_UINT, "--kv-initial-pages", "N",
-     "pages that a request gets unasked (default: 12)", RUN,
+     "pages that a request gets unasked (default: 12)", ASK,
      AT(engine.kv.initial_pages), .min = 2, .max = GP_LIMIT_CONTEXT},
-    {GP_OPTION_UINT, "--kv-max-pages", "N", "growth ends here; 0: nowhere (default: 0)", RUN,
+    {GP_OPTION_UINT, "--kv-max-pages", "N", "growth ends here; 0: nowhere (default: 0)", ASK,
      AT(engine.kv.max_pages), .max = GP_LIMIT_CONTEXT},
     {GP_OPTION_DOUBLE, "--kv-threshold", "TAU",
-     "grow when the change of demand is above this (default: 0)", RUN, AT(engine.kv.threshold),
+     "grow when the change of demand is above this (default: 0)", ASK, AT(engine.kv.threshold),
      .min = -THRESHOLD_MAX, .max = THRESHOLD_MAX},
     {GP_OPTION_DOUBLE, "--kv-coverage", "P",
      "share of attention that demand must cover (default: 0.99)",
-     RUN, AT(engine.kv.coverage), .min = 0, .max = 1, .min_open = true},
+     ASK, AT(engine.kv.coverage), .min = 0, .max = 1, .min_open = true},
     {GP_OPTION_FLOAT, "--kv-beta-short", "BETA",
-     "decay of the short query summary (default: 0.9)", RUN,
+     "decay of the short query summary (default: 0.9)", ASK,
      AT(engine.kv.beta_short), .min = 0, .max = 1, .max_open = true},
     {GP_OPTION_FLOAT, "--kv-beta-long", "BETA",
-     "decay of the long query summary (default: 0.999)", RUN,
+     "decay of the long query summary (default: 0.999)", ASK,
      AT(engine.kv.beta_long), .min = 0, .max = 1, .max_open = true},
-    {GP_OPTION_UINT, "--kv-local", "K", "slots that every page keeps; default: a quarter", RUN,
+    {GP_OPTION_UINT, "--kv-local", "K", "slots that every page keeps; default: a quarter", ASK,
      AT(engine.kv.local), .max = GP_LIMIT_PAGE_TOKENS},
-    {GP_OPTION_UINT, "--kv-protect", "R", "newest slots that are always kept; default: 16", RUN,
+    {GP_OPTION_UINT, "--kv-protect", "R", "newest slots that are always kept; default: 16", ASK,
      AT(engine.kv.protect), .max = GP_LIMIT_PAGE_TOKENS},
-    {GP_OPTION_WORD, "--kv-metric", "WORD", "what demand is measured by", RUN,
+    {GP_OPTION_WORD, "--kv-metric", "WORD", "what demand is measured by", ASK,
      AT(engine.kv.metric), .words = "top-p|entropy|exp-entropy"},
-    {GP_OPTION_WORD, "--kv-summary-init", "WORD", "how a query summary starts", RUN,
+    {GP_OPTION_WORD, "--kv-summary-init", "WORD", "how a query summary starts", ASK,
      AT(engine.kv.summary_init), .words = "first|zero"},
-    {GP_OPTION_WORD, "--kv-gqa-demand", "WORD", "query heads of a group, for demand", RUN,
+    {GP_OPTION_WORD, "--kv-gqa-demand", "WORD", "query heads of a group, for demand", ASK,
      AT(engine.kv.gqa_demand), .words = "mean|max-renormalised|per-query-head"},
-    {GP_OPTION_WORD, "--kv-gqa-score", "WORD", "query heads of a group, for retention", RUN,
+    {GP_OPTION_WORD, "--kv-gqa-score", "WORD", "query heads of a group, for retention", ASK,
      AT(engine.kv.gqa_score), .words = "max|mean"},
-    {GP_OPTION_WORD, "--kv-score-domain", "WORD", "slots that retention scores are shares of", RUN,
+    {GP_OPTION_WORD, "--kv-score-domain", "WORD", "slots that retention scores are shares of", ASK,
      AT(engine.kv.score_domain), .words = "unprotected|all"},
     {GP_OPTION_DOUBLE, "--kv-pressure", "F",
-     "grow unasked while less than this share of the pages is in use; 0: off (default: 0)", RUN,
+     "grow unasked while less than this share of the pages is in use; 0: off (default: 0)", ASK,
      AT(engine.kv.pressure), .min = 0, .max = 1},
-    {GP_OPTION_WORD, "--kv-fallback", "WORD", "when a growth is denied", RUN,
+    {GP_OPTION_WORD, "--kv-fallback", "WORD", "when a growth is denied", ASK,
      AT(engine.kv.fallback), .words = "compress|preempt"},
-    {GP_OPTION_WORD, "--kv-resume", "WORD", "how a preempted request comes back", RUN,
+    {GP_OPTION_WORD, "--kv-resume", "WORD", "how a preempted request comes back", ASK,
      AT(engine.kv.resume), .words = "replay|recompute"},
-    {GP_OPTION_WORD, "--kv-compact", "WORD", "how survivors move", RUN, AT(only_choice),
+    {GP_OPTION_WORD, "--kv-compact", "WORD", "how survivors move", ASK, AT(only_choice),
      .words = "shift", .later = "fill"},
-    {GP_OPTION_WORD, "--preempt", "WORD", "who gives way", RUN, AT(only_choice),
+    {GP_OPTION_WORD, "--preempt", "WORD", "who gives way", ASK, AT(only_choice),
      .words = "newest", .later = "least-computed"},
-    {GP_OPTION_TRUE, "--kv-sync", NULL, "compact inside the step, as is always done today", RUN},
+    {GP_OPTION_TRUE, "--kv-sync", NULL, "compact inside the step, as is always done today", ASK},
     {GP_OPTION_TRUE, "--no-prefix-cache --no-enable-prefix-caching", NULL,
-     "share no prompt pages, as is always done today", RUN},
+     "share no prompt pages, as is always done today", ASK},
     NOT_YET("--kv-trigger"), NOT_YET("--kv-trace"), NOT_YET("--reasoning-budget"),
     NOT_YET("--reasoning-format"), NOT_YET("--enable-prefix-caching"),
     SERVE_ONLY("--host"), SERVE_ONLY("--port"), SERVE_ONLY("-a --alias --served-model-name"),
@@ -309,8 +360,15 @@ static int check(const struct gp_settings *s, enum gp_command_bit command, struc
     if (s->chat_template && s->chat_template_file)
         return gp_fail(err, GP_EINVAL,
                        "--chat-template: there is also --chat-template-file; give one of them");
-    if ((s->chat_template || s->chat_template_file || s->chat_variables) && !s->chat)
+    if ((s->chat_template || s->chat_template_file || s->chat_variables) && !s->chat &&
+        command != GP_COMMAND_EVAL)
         return gp_fail(err, GP_EINVAL, "--chat-template: has no meaning without --chat");
+    if (s->output && !*s->output)
+        return gp_fail(err, GP_EINVAL, "--output: an empty name");
+    if (s->output && s->print)
+        return gp_fail(err, GP_EINVAL, "--output: has no meaning with --print");
+    if (s->json && command == GP_COMMAND_EVAL && !s->print)
+        return gp_fail(err, GP_EINVAL, "--json: has no meaning without --print");
     if (s->rest.count > 0 && command != GP_COMMAND_DETOKENIZE)
         return gp_fail(err, GP_EINVAL, "%.100s: unexpected argument", s->rest.items[0]);
     return GP_OK;
@@ -346,22 +404,46 @@ static void init_sampling(struct gp_sampling *sampling)
     sampling->min_p = 0.05f;
 }
 
+/* What papers on reasoning models sample with, and enough requests to keep a machine busy. */
+static void init_eval(struct gp_settings *s)
+{
+    s->max_tokens = 4096;
+    s->seed = 1;
+    s->suites = "all";
+    s->limit = 100;
+    s->samples = 1;
+    s->difficulty = (struct gp_difficulty){.low = -1, .high = -1};
+    gp_sampling_init(&s->sampling);
+    s->sampling.temperature = 0.6f;
+    s->sampling.top_p = 0.95f;
+    s->engine.max_seqs = 0; /* see settle_eval() */
+}
+
+/* How many run follows from how many are asked, and the other way round. */
+static void settle_eval(struct gp_settings *s)
+{
+    if (s->engine.max_seqs == 0)
+        s->engine.max_seqs = s->concurrency == 0              ? 64
+                             : s->concurrency < GP_LIMIT_SEQS ? s->concurrency
+                                                              : GP_LIMIT_SEQS;
+    if (s->concurrency == 0)
+        s->concurrency = s->engine.max_seqs;
+    s->engine.max_waiting = s->concurrency;
+    if (s->policies.count == 0)
+        s->policies.items[s->policies.count++] = "growpage";
+}
+
 int gp_settings_parse(struct gp_settings *settings, enum gp_command_bit command, int argc,
                       char **argv, struct gp_error *err)
 {
-    struct gp_settings s = {
-        .max_tokens = -1,
-        .seed = command == GP_COMMAND_EVAL ? 1 : -1,
-        .window = 512,
-        .suites = "all",
-        .limit = 100,
-        .difficulty = {.low = -1, .high = -1},
-    };
+    struct gp_settings s = {.max_tokens = -1, .seed = -1, .window = 512};
     int rc;
 
     gp_engine_options_init(&s.engine);
     init_sampling(&s.sampling);
     s.engine.max_seqs = 1;
+    if (command == GP_COMMAND_EVAL)
+        init_eval(&s);
     rc = gp_options_parse(table, TABLE_COUNT, command, argc, argv, &s, &s.rest, err);
     if (rc)
         return rc;
@@ -371,6 +453,8 @@ int gp_settings_parse(struct gp_settings *settings, enum gp_command_bit command,
             rc = check(&s, command, err);
         if (rc)
             return rc;
+        if (command == GP_COMMAND_EVAL)
+            settle_eval(&s);
         if (!s.model_path)
             s.model_path = bundled_model();
         if (!s.model_path && !s.print)

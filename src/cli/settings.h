@@ -19,6 +19,14 @@ struct gp_difficulty {
     double low, high;
 };
 
+/* Policies as they were typed, each checked by itself. */
+#define GP_POLICIES_MAX 32u
+
+struct gp_policy_list {
+    const char *items[GP_POLICIES_MAX];
+    uint32_t count;
+};
+
 struct gp_settings {
     bool help, version;
 
@@ -38,6 +46,10 @@ struct gp_settings {
     struct gp_difficulty difficulty;
     int form; /* short, long, mixed */
     bool print;
+    struct gp_policy_list policies;
+    uint32_t samples;
+    uint32_t concurrency; /* 0: max_seqs        */
+    const char *output;   /* NULL or "-": none  */
 
     struct gp_engine_options engine; /* holds the KV options, and -np, -c, -t for all commands */
     struct gp_sampling sampling;

@@ -1,6 +1,6 @@
-/* An exam: which problems are asked, of which suites, how hard.  Question n is the same whenever and
- * in whatever order it is asked for.  Questions of several suites alternate: index 0 of each, index
- * 1 of each, ...
+/* An exam: which problems are asked, of which suites, how hard.  Question n is the same whenever
+ * and in whatever order it is asked for.  Questions of several suites alternate: index 0 of each,
+ * index 1 of each, ...
  *
  * Knows nothing of models and engines. */
 #ifndef GP_EVAL_EXAM_H
@@ -21,7 +21,7 @@ struct gp_exam {
     uint32_t suite_count;
     uint32_t limit; /* problems of each suite */
     uint64_t seed;
-    /* Each problem's own difficulty is drawn from here, to four decimals; low < 0: the suites' own. */
+    /* Each problem draws its own from here, to four decimals; low < 0: it is the suite's. */
     double difficulty_low, difficulty_high;
     enum gp_exam_form form;
 };

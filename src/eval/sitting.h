@@ -1,0 +1,54 @@
+/* A sitting: a model takes an exam, many problems at once, under one policy after another.
+ *
+ * Every problem is one user message.  What is drawn depends on the seed, the suite, the index and
+ * the sample's number alone, so every policy is asked the same in the same way. */
+#ifndef GP_EVAL_SITTING_H
+#define GP_EVAL_SITTING_H
+
+#include "eval/exam.h"
+#include "growpage.h"
+
+/* One answer, graded.  All of it is valid during the call that hands it over. */
+struct gp_sample {
+    const struct gp_question *question;
+    uint32_t number; /* of this question's samples */
+    uint32_t policy; /* index                      */
+    const struct gp_request_stats *stats;
+    double pages_mean;
+    enum gp_finish finish;
+    const char *text; /* valid UTF-8, zero-terminated */
+    size_t text_length;
+    const char *answer; /* what was boxed, zero-terminated; NULL: nothing was */
+    bool correct;
+};
+
+/* Where a sitting stands; the counts are those of one policy. */
+struct gp_sitting_state {
+    uint32_t policy;
+    uint64_t done, total, correct;
+};
+
+struct gp_sitting {
+    const struct gp_exam *exam;
+    const struct gp_kv_options *policies;
+    uint32_t policy_count;
+    uint32_t samples;     /* of each question                                         */
+    uint32_t concurrency; /* requests with the engine at once                         */
+    uint32_t max_tokens;  /* 0: to the end of the context                             */
+    bool ignore_eos;
+    struct gp_sampling sampling; /* its seed is replaced for each sample               */
+    const char *chat_variables;  /* see struct gp_chat                                 */
+
+    /* A sample is complete.  Anything but GP_OK ends the sitting, with err. */
+    int (*finished)(void *ctx, const struct gp_sample *sample, struct gp_error *err);
+    /* After each step; false ends the sitting, what is under way is dropped. */
+    bool (*go_on)(void *ctx, const struct gp_sitting_state *state);
+    void *ctx;
+};
+
+/* The engine is the caller's, has nothing else to do, and this thread steps it.  It must be able to
+ * hold `concurrency` requests.  *complete: go_on never said no. */
+int gp_sitting_run(const struct gp_sitting *sitting, struct gp_engine *engine,
+                   const struct gp_model *model, bool *complete, struct gp_error *err);
+
+#endif
