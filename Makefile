@@ -103,7 +103,7 @@ $B/bench/%: $B/bench/%.o $B/libgrowpage.a
 # The command line's tests see its parts; only main.c stays out.
 $B/tests/cli/%: $B/tests/cli/%.o $(filter-out %/main.o,$(CLI_OBJ)) $(EVAL_OBJ) $B/libgrowpage.a
 	$(call say,LD,$@)$(LINK) $^ -lcmocka $(LDLIBS) $(shell pkg-config --libs $(PROGRAM_LIBS)) -o $@
-$B/tests/eval/%: $B/tests/eval/%.o $(EVAL_OBJ) $B/libgrowpage.a
+$B/tests/eval/%: $B/tests/eval/%.o $(TEST_AUX:%.c=$B/%.o) $(EVAL_OBJ) $B/libgrowpage.a
 	$(call say,LD,$@)$(LINK) $^ -lcmocka $(LDLIBS) $(shell pkg-config --libs $(EVAL_LIBS)) -o $@
 
 # Objects depend on the flags they were built with.

@@ -46,8 +46,8 @@ struct gp_sitting {
     void *ctx;
 };
 
-/* The engine is the caller's, has nothing else to do, and this thread steps it.  It must be able to
- * hold `concurrency` requests.  *complete: go_on never said no. */
+/* The engine is the caller's, has nothing else to do, and this thread steps it.  Where it has no
+ * room for `concurrency` requests, fewer are with it.  *complete: go_on never said no. */
 int gp_sitting_run(const struct gp_sitting *sitting, struct gp_engine *engine,
                    const struct gp_model *model, bool *complete, struct gp_error *err);
 

@@ -1,0 +1,133 @@
+/* The answer is what the last complete box holds. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "base/rng.h"
+#include "eval/grade.h"
+
+#define COUNT(a) (sizeof(a) / sizeof *(a))
+
+static const struct {
+    const char *text, *boxed; /* NULL: none */
+} cases[] = {
+    {"", NULL},
+    {"the answer is 12", NULL},
+    {"\\boxed{12}", "12"},
+    {"<think>\\boxed{1}</think>\\boxed{2}.", "2"},
+    {"\\boxed{}", ""},
+    {"\\boxed{ 12 }", " 12 "},
+    {"\\boxed{\\frac{1}{2}}", "\\frac{1}{2}"},
+    {"\\boxed{a{b{c}d}e} and {f}", "a{b{c}d}e"},
+    {"\\boxed{\\boxed{5}}", "5"},
+    {"\\boxed{1} \\boxed{2", "1"},
+    {"\\boxed{1} \\boxed{2 {3}", "1"},
+    {"\\boxed{12", NULL},
+    {"\\boxed{", NULL},
+    {"\\boxed", NULL},
+    {"boxed{12}", NULL},
+    {"\\boxed {12}", NULL},
+    {"\\Boxed{12}", NULL},
+    {"}}}\\boxed{1}}}}", "1"},
+    {"{{{\\boxed{1}", "1"},
+    {"{\\boxed{1}}", "1"},
+    {"\\boxed}1}", NULL},
+    {"\\boxed{line\nline}", "line\nline"},
+};
+
+static void the_last_complete_box_counts(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const char *text = cases[i].text, *right = cases[i].boxed;
+        size_t length;
+        const char *boxed = gp_grade_boxed(text, strlen(text), &length);
+
+        if (!boxed != !right)
+            fail_msg("%s: %s", text, boxed ? "found something" : "found nothing");
+        if (boxed && (length != strlen(right) || memcmp(boxed, right, length) != 0))
+            fail_msg("%s: found \"%.*s\"", text, (int)length, boxed);
+    }
+}
+
+/* The definition: the last place where the word's brace can be followed to its partner. */
+static const char *definition(const char *text, size_t length, size_t *boxed_length)
+{
+    for (size_t at = length; at-- > 0;) {
+        size_t depth = 1, end = at + 7;
+
+        if (at + 7 > length || memcmp(text + at, "\\boxed{", 7) != 0)
+            continue;
+        for (; end < length && depth > 0; end++)
+            depth += text[end] == '{' ? 1u : 0, depth -= text[end] == '}' ? 1u : 0;
+        if (depth > 0)
+            continue;
+        *boxed_length = end - 1 - (at + 7);
+        return text + at + 7;
+    }
+    return NULL;
+}
+
+static void random_texts_are_read_as_the_definition_says(void **state)
+{
+    static const char *const pieces[] = {"\\boxed{", "{", "}", "}", "1", "\\boxed", "\\", "x"};
+    const char *given = getenv("GP_SEED");
+    struct gp_rng rng = {given ? strtoull(given, NULL, 10) : 1};
+
+    (void)state;
+    for (uint32_t round = 0; round < 100000; round++) {
+        uint64_t seed = rng.state;
+        char text[256];
+        size_t length = 0, found_length = 0, right_length = 0;
+
+        for (uint32_t left = gp_rng_below(&rng, 20); left > 0; left--)
+            length += (size_t)snprintf(text + length, sizeof text - length, "%s",
+                                       pieces[gp_rng_below(&rng, COUNT(pieces))]);
+        /* An exact block, so that reading past it is seen. */
+        char *block = gp_mem_alloc(length);
+        assert_non_null(block);
+        memcpy(block, text, length);
+        const char *found = gp_grade_boxed(block, length, &found_length);
+        const char *right = definition(block, length, &right_length);
+        if (found != right || found_length != right_length)
+            fail_msg("GP_SEED=%llu: %.*s", (unsigned long long)seed, (int)length, text);
+        gp_mem_free(block);
+    }
+}
+
+static void a_long_text_of_open_boxes_takes_no_time(void **state)
+{
+    enum {
+        BOXES = 1000000
+    };
+    char *text = gp_mem_alloc(BOXES * 7);
+    size_t length;
+
+    (void)state;
+    assert_non_null(text);
+    for (size_t i = 0; i < BOXES; i++)
+        memcpy(text + i * 7, "\\boxed{", 7);
+    assert_null(gp_grade_boxed(text, BOXES * 7, &length));
+    text[BOXES * 7 - 1] = '}';
+    assert_non_null(gp_grade_boxed(text, BOXES * 7, &length));
+    assert_int_equal(length, 6);
+    gp_mem_free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_last_complete_box_counts),
+        cmocka_unit_test(random_texts_are_read_as_the_definition_says),
+        cmocka_unit_test(a_long_text_of_open_boxes_takes_no_time),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
