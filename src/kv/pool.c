@@ -1,7 +1,7 @@
-/* The free list is a queue threaded through an array: a page's entry names the next one to be
- * taken. Released pages go to the end and takes come from the front, which makes the order of
- * reuse the order of release, and lets the walker prove that no page is listed twice without a
- * mark for each. */
+/* The free list is a queue threaded through two arrays: a page's entries name the free pages before
+ * and behind it. Released pages go to the end and takes come from the front, which makes the order
+ * of reuse the order of release; a page that is wanted for what it still holds leaves from the
+ * middle. */
 #include "kv/pool.h"
 
 #include "base/assert.h"
@@ -13,6 +13,7 @@ struct gp_pool {
     uint32_t used_max;
     uint32_t first, last; /* of the free list; GP_PAGE_NONE when it is empty           */
     uint32_t *next;       /* [page_count] the free page behind this one, or GP_PAGE_NONE */
+    uint32_t *before;     /* [page_count] the one before it, likewise                   */
     uint32_t *refs;       /* [page_count] 0: free                                      */
     uint64_t refuse_in;   /* 0: off, 1: the next take                                  */
 };
@@ -23,22 +24,27 @@ int gp_pool_open(struct gp_pool **out, uint32_t page_count, struct gp_error *err
         return gp_fail(err, GP_EINVAL, "page pool: %u pages", page_count);
     struct gp_pool *pool = gp_mem_alloc(sizeof *pool);
     uint32_t *next = gp_mem_alloc_array(page_count, sizeof *next);
+    uint32_t *before = gp_mem_alloc_array(page_count, sizeof *before);
     uint32_t *refs = gp_mem_alloc_array(page_count, sizeof *refs);
 
-    if (!pool || !next || !refs) {
+    if (!pool || !next || !before || !refs) {
         gp_mem_free(pool);
         gp_mem_free(next);
+        gp_mem_free(before);
         gp_mem_free(refs);
         return gp_fail(err, GP_ENOMEM, "page pool: no memory for the books of %u pages",
                        page_count);
     }
-    for (uint32_t page = 0; page < page_count; page++)
+    for (uint32_t page = 0; page < page_count; page++) {
         next[page] = page + 1 < page_count ? page + 1 : GP_PAGE_NONE;
+        before[page] = page > 0 ? page - 1 : GP_PAGE_NONE;
+    }
     *pool = (struct gp_pool){.page_count = page_count,
                              .free_count = page_count,
                              .first = 0,
                              .last = page_count - 1,
                              .next = next,
+                             .before = before,
                              .refs = refs};
     *out = pool;
     return GP_OK;
@@ -50,6 +56,7 @@ void gp_pool_close(struct gp_pool *pool)
         return;
     gp_assert(pool->free_count == pool->page_count);
     gp_mem_free(pool->next);
+    gp_mem_free(pool->before);
     gp_mem_free(pool->refs);
     gp_mem_free(pool);
 }
@@ -82,18 +89,21 @@ static bool refuse_this(struct gp_pool *pool)
     return --pool->refuse_in == 0;
 }
 
-static uint32_t pop_free(struct gp_pool *pool)
+static void unlink_free(struct gp_pool *pool, uint32_t page)
 {
-    uint32_t page = pool->first;
+    uint32_t before = pool->before[page], next = pool->next[page];
 
-    gp_assert(page < pool->page_count);
     gp_assert(pool->refs[page] == 0);
-    pool->first = pool->next[page];
-    pool->next[page] = GP_PAGE_NONE;
-    if (pool->first == GP_PAGE_NONE)
-        pool->last = GP_PAGE_NONE;
+    if (before == GP_PAGE_NONE)
+        pool->first = next;
+    else
+        pool->next[before] = next;
+    if (next == GP_PAGE_NONE)
+        pool->last = before;
+    else
+        pool->before[next] = before;
+    pool->next[page] = pool->before[page] = GP_PAGE_NONE;
     pool->free_count--;
-    return page;
 }
 
 static void push_free(struct gp_pool *pool, uint32_t page)
@@ -102,8 +112,17 @@ static void push_free(struct gp_pool *pool, uint32_t page)
         pool->first = page;
     else
         pool->next[pool->last] = page;
+    pool->before[page] = pool->last;
     pool->last = page;
     pool->free_count++;
+}
+
+static void note_used(struct gp_pool *pool)
+{
+    uint32_t used = pool->page_count - pool->free_count;
+
+    if (used > pool->used_max)
+        pool->used_max = used;
 }
 
 bool gp_pool_take(struct gp_pool *pool, uint32_t n, uint32_t *pages)
@@ -111,22 +130,23 @@ bool gp_pool_take(struct gp_pool *pool, uint32_t n, uint32_t *pages)
     if (refuse_this(pool) || n > pool->free_count)
         return false;
     for (uint32_t i = 0; i < n; i++) {
-        pages[i] = pop_free(pool);
+        pages[i] = pool->first;
+        gp_assert(pages[i] < pool->page_count);
+        unlink_free(pool, pages[i]);
         pool->refs[pages[i]] = 1;
     }
-    uint32_t used = pool->page_count - pool->free_count;
-
-    if (used > pool->used_max)
-        pool->used_max = used;
+    note_used(pool);
     return true;
 }
 
 void gp_pool_ref(struct gp_pool *pool, uint32_t page)
 {
     gp_assert(page < pool->page_count);
-    gp_assert(pool->refs[page] > 0);
     gp_assert(pool->refs[page] < UINT32_MAX);
+    if (pool->refs[page] == 0)
+        unlink_free(pool, page);
     pool->refs[page]++;
+    note_used(pool);
 }
 
 void gp_pool_unref(struct gp_pool *pool, uint32_t page)
@@ -152,6 +172,7 @@ void gp_pool_check(const struct gp_pool *pool)
         gp_assert(page < pool->page_count);
         gp_assert(pool->refs[page] == 0);
         gp_assert(listed < pool->free_count);
+        gp_assert(pool->before[page] == last);
         listed++;
         last = page;
     }
@@ -159,7 +180,7 @@ void gp_pool_check(const struct gp_pool *pool)
     gp_assert(last == pool->last);
     for (uint32_t page = 0; page < pool->page_count; page++)
         if (pool->refs[page] > 0) {
-            gp_assert(pool->next[page] == GP_PAGE_NONE);
+            gp_assert(pool->next[page] == GP_PAGE_NONE && pool->before[page] == GP_PAGE_NONE);
             used++;
         }
     gp_assert(used + pool->free_count == pool->page_count);

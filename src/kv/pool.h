@@ -25,6 +25,7 @@ uint32_t gp_pool_refs(const struct gp_pool *pool, uint32_t page);
 
 /* Take n pages, each with one reference, or none at all (false). */
 bool gp_pool_take(struct gp_pool *pool, uint32_t n, uint32_t *pages);
+/* One reference more; a free page is taken from wherever it waits, its bytes as they were left. */
 void gp_pool_ref(struct gp_pool *pool, uint32_t page);
 void gp_pool_unref(struct gp_pool *pool, uint32_t page); /* the last one frees it */
 

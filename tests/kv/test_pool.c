@@ -66,6 +66,21 @@ static void model_take(struct model *m, struct gp_pool *pool, uint32_t n)
         m->used_max = m->page_count - m->free_count;
 }
 
+static void model_ref(struct model *m, struct gp_pool *pool, uint32_t page)
+{
+    uint32_t at = 0;
+
+    gp_pool_ref(pool, page);
+    if (m->refs[page]++ > 0)
+        return;
+    while (m->queue[at] != page)
+        at++;
+    m->free_count--;
+    memmove(m->queue + at, m->queue + at + 1, (m->free_count - at) * sizeof m->queue[0]);
+    if (m->page_count - m->free_count > m->used_max)
+        m->used_max = m->page_count - m->free_count;
+}
+
 static void model_unref(struct model *m, struct gp_pool *pool, uint32_t page)
 {
     if (m->refs[page] == 0)
@@ -103,10 +118,7 @@ static void pool_matches_model(void **state)
                 model_take(&m, pool, gp_rng_below(&rng, m.page_count + 2));
                 break;
             case 1:
-                if (m.refs[page] > 0) {
-                    gp_pool_ref(pool, page);
-                    m.refs[page]++;
-                }
+                model_ref(&m, pool, page);
                 break;
             default:
                 model_unref(&m, pool, page);
