@@ -118,9 +118,8 @@ def feed_forward(m, layer, x):
                    gate / (1 + np.exp(-gate)) * project(m, layer, "ffn_up", x))
 
 
-def logits(m):
+def logits(m, tokens):
     embedding = m.tensors["token_embd.weight"]
-    tokens = [(37 * i + 11) % embedding.shape[0] for i in range(TOKENS)]
     eps = m.key("attention.layer_norm_rms_epsilon")
     x = embedding[tokens]
     for layer in range(m.key("block_count")):
@@ -134,7 +133,9 @@ def main():
     if len(sys.argv) != 3:
         sys.exit("usage: forward_reference.py MODELS LOGITS")
     for path in sorted(pathlib.Path(sys.argv[1]).glob("*.gguf")):
-        all_rows = logits(Model(path))
+        m = Model(path)
+        vocab = m.tensors["token_embd.weight"].shape[0]
+        all_rows = logits(m, [(37 * i + 11) % vocab for i in range(TOKENS)])
         lines = [f"{len(POSITIONS)} {all_rows.shape[1]}"]
         lines += [" ".join([str(p)] + [f"{v:.6f}" for v in all_rows[p]]) for p in POSITIONS]
         (pathlib.Path(sys.argv[2]) / f"{path.stem}.txt").write_text("\n".join(lines) + "\n")
