@@ -7,6 +7,10 @@
 #include "kernels/x86/simd_avx2.h"
 #include "kernels/x86/x86.h"
 
+#define TILE_ROWS   4u
+#define TILE_GROUPS 4u
+#include "kernels/x86/matmul_float_driver.h"
+
 GP_INLINE __m256 load_weights(enum gp_type type, const uint8_t *group, size_t index)
 {
     switch (type) {
@@ -39,7 +43,7 @@ GP_INLINE void tile(enum gp_type type, const struct gp_matrix *w, const float *x
 {
     const size_t group_bytes = gp_layout_group_bytes(type, w->n_in);
     const uint8_t *group = gp_matrix_group(w, out_row);
-    __m256 acc[4][4][2];
+    __m256 acc[TILE_GROUPS][TILE_ROWS][2];
 
     GP_UNROLL
     for (uint32_t j = 0; j < groups; j++) {
@@ -71,76 +75,30 @@ GP_INLINE void tile(enum gp_type type, const struct gp_matrix *w, const float *x
     }
 }
 
-/* How many groups go together with so many rows: eight chains or close to it. */
-static uint32_t groups_for(uint32_t rows)
+GP_INLINE void tile_rows(enum gp_type type, const struct gp_matrix *w,
+                         const struct gp_activations *a, uint32_t row, uint32_t groups,
+                         uint32_t out_row, uint32_t out_count, float *y, size_t stride)
 {
-    return rows == 1 ? 4 : rows == 2 ? 2 : 1;
-}
-
-GP_INLINE void product(enum gp_type type, const struct gp_matrix *w, const struct gp_activations *a,
-                       float *y, size_t y_stride, uint32_t out_begin, uint32_t out_end)
-{
+    const uint32_t n = a->row_count - row < TILE_ROWS ? a->row_count - row : TILE_ROWS;
     const size_t xs = a->x_stride;
+    const float *x = a->x + row * xs;
 
-    for (uint32_t o = out_begin; o < out_end;) {
-        const uint32_t last = a->row_count < 4 ? a->row_count : 4;
-        uint32_t groups = groups_for(last), count = out_end - o;
-
-        if (count < groups * 16)
-            groups = 1;
-        count = count < groups * 16 ? count : groups * 16;
-        for (uint32_t r = 0; r < a->row_count; r += 4) {
-            const uint32_t rows = a->row_count - r < 4 ? a->row_count - r : 4;
-            const float *x = a->x + r * xs;
-            float *to = y + r * y_stride + o;
-
-            if (rows == 1 && groups == 4)
-                tile(type, w, x, xs, 4, 1, o, count, to, y_stride);
-            else if (rows == 1)
-                tile(type, w, x, xs, 1, 1, o, count, to, y_stride);
-            else if (rows == 2 && groups == 2)
-                tile(type, w, x, xs, 2, 2, o, count, to, y_stride);
-            else if (rows == 2)
-                tile(type, w, x, xs, 1, 2, o, count, to, y_stride);
-            else if (rows == 3)
-                tile(type, w, x, xs, 1, 3, o, count, to, y_stride);
-            else
-                tile(type, w, x, xs, 1, 4, o, count, to, y_stride);
-        }
-        o += groups * 16;
-    }
-}
-
-static void product_f32(const struct gp_matrix *w, const struct gp_activations *a, float *y,
-                        size_t y_stride, uint32_t out_begin, uint32_t out_end)
-{
-    product(GP_TYPE_F32, w, a, y, y_stride, out_begin, out_end);
-}
-
-static void product_f16(const struct gp_matrix *w, const struct gp_activations *a, float *y,
-                        size_t y_stride, uint32_t out_begin, uint32_t out_end)
-{
-    product(GP_TYPE_F16, w, a, y, y_stride, out_begin, out_end);
-}
-
-static void product_bf16(const struct gp_matrix *w, const struct gp_activations *a, float *y,
-                         size_t y_stride, uint32_t out_begin, uint32_t out_end)
-{
-    product(GP_TYPE_BF16, w, a, y, y_stride, out_begin, out_end);
+    if (n == 1 && groups == 4)
+        tile(type, w, x, xs, 4, 1, out_row, out_count, y, stride);
+    else if (n == 1)
+        tile(type, w, x, xs, 1, 1, out_row, out_count, y, stride);
+    else if (n == 2 && groups == 2)
+        tile(type, w, x, xs, 2, 2, out_row, out_count, y, stride);
+    else if (n == 2)
+        tile(type, w, x, xs, 1, 2, out_row, out_count, y, stride);
+    else if (n == 3)
+        tile(type, w, x, xs, 1, 3, out_row, out_count, y, stride);
+    else
+        tile(type, w, x, xs, 1, 4, out_row, out_count, y, stride);
 }
 
 void gp_matmul_float_avx2(const struct gp_matrix *w, const struct gp_activations *a, float *y,
                           size_t y_stride, uint32_t out_begin, uint32_t out_end)
 {
-    switch (w->type) {
-    case GP_TYPE_F16:
-        product_f16(w, a, y, y_stride, out_begin, out_end);
-        break;
-    case GP_TYPE_BF16:
-        product_bf16(w, a, y, y_stride, out_begin, out_end);
-        break;
-    default:
-        product_f32(w, a, y, y_stride, out_begin, out_end);
-        break;
-    }
+    matmul_float(w, a, y, y_stride, out_begin, out_end);
 }

@@ -6,6 +6,10 @@
 #include "kernels/x86/simd_avx512.h"
 #include "kernels/x86/x86.h"
 
+#define TILE_ROWS   8u
+#define TILE_GROUPS 8u
+#include "kernels/x86/matmul_float_driver.h"
+
 GP_INLINE __m512 load_weights(enum gp_type type, const uint8_t *group, size_t index)
 {
     switch (type) {
@@ -20,13 +24,13 @@ GP_INLINE __m512 load_weights(enum gp_type type, const uint8_t *group, size_t in
 
 /* `groups` times sixteen outputs of `rows` rows of activations; the first row_count of them, cut
  * after out_count outputs, are stored. */
-GP_INLINE void tile(enum gp_type type, const struct gp_matrix *w, const float *const x[8],
+GP_INLINE void tile(enum gp_type type, const struct gp_matrix *w, const float *const x[TILE_ROWS],
                     uint32_t groups, uint32_t rows, uint32_t row_count, uint32_t out_row,
                     uint32_t out_count, float *y, size_t y_stride)
 {
     const size_t group_bytes = gp_layout_group_bytes(type, w->n_in);
     const uint8_t *group = gp_matrix_group(w, out_row);
-    __m512 acc[8][8];
+    __m512 acc[TILE_GROUPS][TILE_ROWS];
 
     GP_UNROLL
     for (uint32_t j = 0; j < groups; j++) {
@@ -54,22 +58,15 @@ GP_INLINE void tile(enum gp_type type, const struct gp_matrix *w, const float *c
     }
 }
 
-/* How many groups go together with so many rows of activations. */
-static uint32_t groups_for(uint32_t row_count)
-{
-    return row_count == 1 ? 8 : row_count == 2 ? 4 : 2;
-}
-
-/* Up to eight rows of activations from `row` on, and `groups` groups from out_row on.  A product of
- * more than two rows ends with a tile of four or eight. */
+/* A product of more than two rows ends with a tile of four or eight. */
 GP_INLINE void tile_rows(enum gp_type type, const struct gp_matrix *w,
                          const struct gp_activations *a, uint32_t row, uint32_t groups,
                          uint32_t out_row, uint32_t out_count, float *y, size_t stride)
 {
-    const uint32_t n = a->row_count - row < 8 ? a->row_count - row : 8;
-    const float *x[8];
+    const uint32_t n = a->row_count - row < TILE_ROWS ? a->row_count - row : TILE_ROWS;
+    const float *x[TILE_ROWS];
 
-    for (uint32_t i = 0; i < 8; i++) /* rows past the last repeat it and are not stored */
+    for (uint32_t i = 0; i < TILE_ROWS; i++) /* rows past the last repeat it and are not stored */
         x[i] = a->x + (row + (i < n ? i : n - 1)) * a->x_stride;
     if (groups == 8)
         tile(type, w, x, 8, 1, n, out_row, out_count, y, stride);
@@ -89,51 +86,8 @@ GP_INLINE void tile_rows(enum gp_type type, const struct gp_matrix *w,
         tile(type, w, x, 1, 8, n, out_row, out_count, y, stride);
 }
 
-GP_INLINE void product(enum gp_type type, const struct gp_matrix *w, const struct gp_activations *a,
-                       float *y, size_t y_stride, uint32_t out_begin, uint32_t out_end)
-{
-    for (uint32_t o = out_begin; o < out_end;) {
-        uint32_t groups = groups_for(a->row_count), count = out_end - o;
-
-        if (count < groups * 16)
-            groups = 1;
-        count = count < groups * 16 ? count : groups * 16;
-        for (uint32_t r = 0; r < a->row_count; r += 8)
-            tile_rows(type, w, a, r, groups, o, count, y + r * y_stride + o, y_stride);
-        o += groups * 16;
-    }
-}
-
-static void product_f32(const struct gp_matrix *w, const struct gp_activations *a, float *y,
-                        size_t y_stride, uint32_t out_begin, uint32_t out_end)
-{
-    product(GP_TYPE_F32, w, a, y, y_stride, out_begin, out_end);
-}
-
-static void product_f16(const struct gp_matrix *w, const struct gp_activations *a, float *y,
-                        size_t y_stride, uint32_t out_begin, uint32_t out_end)
-{
-    product(GP_TYPE_F16, w, a, y, y_stride, out_begin, out_end);
-}
-
-static void product_bf16(const struct gp_matrix *w, const struct gp_activations *a, float *y,
-                         size_t y_stride, uint32_t out_begin, uint32_t out_end)
-{
-    product(GP_TYPE_BF16, w, a, y, y_stride, out_begin, out_end);
-}
-
 void gp_matmul_float_avx512(const struct gp_matrix *w, const struct gp_activations *a, float *y,
                             size_t y_stride, uint32_t out_begin, uint32_t out_end)
 {
-    switch (w->type) {
-    case GP_TYPE_F16:
-        product_f16(w, a, y, y_stride, out_begin, out_end);
-        break;
-    case GP_TYPE_BF16:
-        product_bf16(w, a, y, y_stride, out_begin, out_end);
-        break;
-    default:
-        product_f32(w, a, y, y_stride, out_begin, out_end);
-        break;
-    }
+    matmul_float(w, a, y, y_stride, out_begin, out_end);
 }

@@ -1,4 +1,5 @@
 /* Float rows to int8 codes: ref/matmul_ref.c, quantize_block, in eight lanes. */
+#include "kernels/x86/quantize_driver.h"
 #include "kernels/x86/simd_avx2.h"
 #include "kernels/x86/x86.h"
 
@@ -20,9 +21,9 @@ static float max_abs(const float *x, uint32_t n)
     return lanes_max(_mm256_max_ps(_mm256_max_ps(max[0], max[1]), _mm256_max_ps(max[2], max[3])));
 }
 
-/* 32 elements; the sum of their codes comes back. */
-static int32_t codes_of(const float *x, __m256 scale, int8_t *q)
+static int32_t codes_of(const float *x, float scale, int8_t *q)
 {
+    const __m256 divisor = _mm256_set1_ps(scale);
     const __m256 low = _mm256_set1_ps(-127.0f), high = _mm256_set1_ps(127.0f);
     const __m256 magic = _mm256_set1_ps(GP_ROUND_MAGIC);
     __m256i code[4], sum, bytes;
@@ -30,7 +31,7 @@ static int32_t codes_of(const float *x, __m256 scale, int8_t *q)
 
     GP_UNROLL
     for (uint32_t j = 0; j < 4; j++) {
-        __m256 v = _mm256_div_ps(_mm256_loadu_ps(x + 8 * j), scale);
+        __m256 v = _mm256_div_ps(_mm256_loadu_ps(x + 8 * j), divisor);
 
         v = _mm256_add_ps(_mm256_min_ps(_mm256_max_ps(v, low), high), magic);
         code[j] = _mm256_sub_epi32(_mm256_castps_si256(v), _mm256_castps_si256(magic));
@@ -44,29 +45,6 @@ static int32_t codes_of(const float *x, __m256 scale, int8_t *q)
     sum4 = _mm_add_epi32(sum4, _mm_shuffle_epi32(sum4, 0x4e));
     sum4 = _mm_add_epi32(sum4, _mm_shuffle_epi32(sum4, 0xb1));
     return _mm_cvtsi128_si32(sum4);
-}
-
-static void quantize(const struct gp_activations *a, uint32_t row_begin, uint32_t row_end)
-{
-    const uint32_t n = a->kind == GP_ACTIVATION_Q8_K ? 256 : 32;
-
-    if (a->kind == GP_ACTIVATION_F32)
-        return;
-    for (uint32_t r = row_begin; r < row_end; r++)
-        for (uint32_t i = 0; i < a->k; i += n) {
-            const size_t at = (size_t)r * a->k + i;
-            const float *x = a->x + r * a->x_stride + i;
-            const float scale = max_abs(x, n) / 127.0f;
-
-            a->scale[at / n] = scale;
-            if (scale == 0.0f) {
-                memset(a->q + at, 0, n);
-                memset(a->sum + at / 32, 0, n / 32 * sizeof *a->sum);
-                continue;
-            }
-            for (uint32_t j = 0; j < n; j += 32)
-                a->sum[(at + j) / 32] = codes_of(x + j, _mm256_set1_ps(scale), a->q + at + j);
-        }
 }
 
 void gp_quantize_init_avx2(struct gp_kernels *k)

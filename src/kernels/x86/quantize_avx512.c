@@ -1,4 +1,5 @@
 /* Float rows to int8 codes: ref/matmul_ref.c, quantize_block, in sixteen lanes. */
+#include "kernels/x86/quantize_driver.h"
 #include "kernels/x86/simd_avx512.h"
 #include "kernels/x86/x86.h"
 
@@ -13,45 +14,22 @@ static float max_abs(const float *x, uint32_t n)
     return lanes_max16(_mm512_max_ps(max0, max1));
 }
 
-/* 32 elements; the sum of their codes comes back. */
-static int32_t codes_of(const float *x, __m512 scale, int8_t *q)
+static int32_t codes_of(const float *x, float scale, int8_t *q)
 {
+    const __m512 divisor = _mm512_set1_ps(scale);
     const __m512 low = _mm512_set1_ps(-127.0f), high = _mm512_set1_ps(127.0f);
     const __m512 magic = _mm512_set1_ps(GP_ROUND_MAGIC);
     __m512i code[2];
 
     GP_UNROLL
     for (uint32_t j = 0; j < 2; j++) {
-        __m512 v = _mm512_div_ps(_mm512_loadu_ps(x + 16 * j), scale);
+        __m512 v = _mm512_div_ps(_mm512_loadu_ps(x + 16 * j), divisor);
 
         v = _mm512_add_ps(_mm512_min_ps(_mm512_max_ps(v, low), high), magic);
         code[j] = _mm512_sub_epi32(_mm512_castps_si512(v), _mm512_castps_si512(magic));
         _mm_storeu_si128((__m128i *)(q + 16 * j), _mm512_cvtepi32_epi8(code[j]));
     }
     return _mm512_reduce_add_epi32(_mm512_add_epi32(code[0], code[1]));
-}
-
-static void quantize(const struct gp_activations *a, uint32_t row_begin, uint32_t row_end)
-{
-    const uint32_t n = a->kind == GP_ACTIVATION_Q8_K ? 256 : 32;
-
-    if (a->kind == GP_ACTIVATION_F32)
-        return;
-    for (uint32_t r = row_begin; r < row_end; r++)
-        for (uint32_t i = 0; i < a->k; i += n) {
-            const size_t at = (size_t)r * a->k + i;
-            const float *x = a->x + r * a->x_stride + i;
-            const float scale = max_abs(x, n) / 127.0f;
-
-            a->scale[at / n] = scale;
-            if (scale == 0.0f) {
-                memset(a->q + at, 0, n);
-                memset(a->sum + at / 32, 0, n / 32 * sizeof *a->sum);
-                continue;
-            }
-            for (uint32_t j = 0; j < n; j += 32)
-                a->sum[(at + j) / 32] = codes_of(x + j, _mm512_set1_ps(scale), a->q + at + j);
-        }
 }
 
 void gp_quantize_init_avx512(struct gp_kernels *k)

@@ -1,4 +1,5 @@
-/* Wide pieces that the AVX2 files share.  Included by *_avx2.c only. */
+/* Wide pieces that the AVX2 files share, and the drivers and the level above with them.  Never
+ * included by a file for all machines. */
 #ifndef GP_KERNELS_X86_SIMD_AVX2_H
 #define GP_KERNELS_X86_SIMD_AVX2_H
 
