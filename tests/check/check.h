@@ -50,6 +50,7 @@ enum check_fill {
     CHECK_HUGE,       /* up to 2^60: products stay finite */
     CHECK_CANCELLING, /* large pairs that nearly cancel   */
     CHECK_MIXED,      /* zeros of both signs, tiny, plain */
+    CHECK_TIES,       /* exactly halfway between two halves, or two bfloat16 numbers */
     CHECK_FILLS,
 };
 

@@ -78,6 +78,26 @@ void check_free(void *block)
     munmap(map, guard->mapped_bytes);
 }
 
+/* Halfway between two neighbouring halves, which may be subnormal, or zero and the smallest, or the
+ * largest and what would come next; or halfway between two bfloat16 numbers of such a size. */
+static float tie(struct gp_rng *rng)
+{
+    const uint32_t end = gp_rng_below(rng, 2) ? 0x7bff : 0;
+    const uint16_t below = (uint16_t)(gp_rng_below(rng, 16) ? gp_rng_below(rng, 0x7c00) : end);
+    const double low = (double)gp_f16_to_f32(below);
+    const double high = below == 0x7bff ? 65536.0 : (double)gp_f16_to_f32(below + 1);
+    const float sign = gp_rng_below(rng, 2) ? -1.0f : 1.0f;
+    float half = (float)((low + high) / 2);
+    uint32_t bits;
+
+    if (gp_rng_below(rng, 2))
+        return sign * half;
+    memcpy(&bits, &half, sizeof bits);
+    bits = (bits & 0xffff0000) | 0x8000;
+    memcpy(&half, &bits, sizeof half);
+    return sign * half;
+}
+
 void check_fill(float *x, size_t n, enum check_fill kind, struct gp_rng *rng)
 {
     for (size_t i = 0; i < n; i++) {
@@ -98,6 +118,9 @@ void check_fill(float *x, size_t n, enum check_fill kind, struct gp_rng *rng)
             break;
         case CHECK_MIXED:
             x[i] = gp_rng_below(rng, 3) ? (float)normal : gp_rng_below(rng, 2) ? -0.0f : 1e-30f;
+            break;
+        case CHECK_TIES:
+            x[i] = tie(rng);
             break;
         default:
             x[i] = (float)normal;
