@@ -64,6 +64,18 @@ static void trim_to_character(char *text)
         text[start - 1] = '\0';
 }
 
+void gp_text_copy(char *out, size_t out_bytes, const char *text, size_t length)
+{
+    size_t kept = length < out_bytes ? length : out_bytes - 1;
+
+    for (size_t i = 0; i < kept; i++)
+        out[i] = text[i] ? text[i] : '?';
+    out[kept] = '\0';
+    if (kept < length)
+        trim_to_character(out);
+    gp_text_clean(out);
+}
+
 void gp_error_set(struct gp_error *err, const char *format, ...)
 {
     va_list args;

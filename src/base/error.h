@@ -2,11 +2,17 @@
 #ifndef GP_BASE_ERROR_H
 #define GP_BASE_ERROR_H
 
+#include <stddef.h>
+
 #include "growpage_status.h"
 
 /* Control characters and bytes that are not UTF-8 become '?', so that no name out of a file can
  * break a terminal or a log line. */
 void gp_text_clean(char *text);
+
+/* Put `length` bytes of text into out, cleaned, zero bytes too; too long a text is cut at a
+ * character's edge.  out_bytes > 0. */
+void gp_text_copy(char *out, size_t out_bytes, const char *text, size_t length);
 
 /* Write the text into err (NULL is fine), cleaned; too long a text is cut at a character's edge. */
 void gp_error_set(struct gp_error *err, const char *format, ...)

@@ -27,18 +27,6 @@ struct facts {
     uint64_t packed_bytes, kv_bytes, summary_bytes;
 };
 
-static void safe_copy(char *out, size_t out_bytes, struct gp_str text)
-{
-    size_t length = text.length < out_bytes - 1 ? text.length : out_bytes - 1;
-
-    for (size_t i = 0; i < length; i++) {
-        unsigned char c = (unsigned char)text.bytes[i];
-
-        out[i] = c < 0x20 || c >= 0x7f ? '?' : (char)c;
-    }
-    out[length] = '\0';
-}
-
 static void gather_tensors(struct facts *facts)
 {
     for (uint32_t i = 0; i < gp_gguf_tensor_count(facts->gguf); i++) {
@@ -75,8 +63,8 @@ static int gather(struct facts *facts, struct gp_error *err)
         rc = gp_gguf_str_or(facts->gguf, "tokenizer.chat_template", &template, err);
     if (rc)
         return rc;
-    safe_copy(kind, sizeof kind, model);
-    safe_copy(split, sizeof split, pre);
+    gp_text_copy(kind, sizeof kind, model.bytes, model.length);
+    gp_text_copy(split, sizeof split, pre.bytes, pre.length);
     snprintf(facts->tokenizer, sizeof facts->tokenizer, "%s%s%s", kind, *split ? "/" : "", split);
     if (gp_gguf_array(facts->gguf, "tokenizer.ggml.tokens", &tokens, NULL) == GP_OK)
         facts->token_count = (uint32_t)tokens.count;
@@ -111,7 +99,7 @@ static void general_name(const struct facts *facts, char *out, size_t out_bytes)
     struct gp_str name = {"", 0};
 
     gp_gguf_str_or(facts->gguf, "general.name", &name, NULL);
-    safe_copy(out, out_bytes, name);
+    gp_text_copy(out, out_bytes, name.bytes, name.length);
 }
 
 static const double MIB = 1024.0 * 1024.0;

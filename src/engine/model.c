@@ -122,15 +122,6 @@ void gp_model_close(struct gp_model *model)
     gp_mem_free(model);
 }
 
-static void copy_text(char *out, size_t out_bytes, struct gp_str text)
-{
-    size_t length = text.length < out_bytes - 1 ? text.length : out_bytes - 1;
-
-    for (size_t i = 0; i < length; i++)
-        out[i] = (unsigned char)text.bytes[i] < 0x20 || text.bytes[i] == 0x7f ? '?' : text.bytes[i];
-    out[length] = '\0';
-}
-
 /* The tensor type that holds most of the file's bytes. */
 static const char *main_type(const struct gp_gguf *gguf)
 {
@@ -151,23 +142,18 @@ static const char *main_type(const struct gp_gguf *gguf)
 
 void gp_model_info(const struct gp_model *model, struct gp_model_info *info)
 {
-    struct gp_str text = {"", 0};
+    const char *quant = main_type(model->gguf), *kind = gp_tokenizer_kind(model->tokenizer);
+    const char *level = gp_level_name(model->level);
+    struct gp_str name = {"", 0}, arch = {"", 0};
 
     *info = (struct gp_model_info){0};
-    gp_gguf_str_or(model->gguf, "general.name", &text, NULL);
-    copy_text(info->name, sizeof info->name, text);
-    text = (struct gp_str){"", 0};
-    gp_gguf_str_or(model->gguf, "general.architecture", &text, NULL);
-    copy_text(info->arch, sizeof info->arch, text);
-    text.bytes = main_type(model->gguf);
-    text.length = strlen(text.bytes);
-    copy_text(info->quant, sizeof info->quant, text);
-    text.bytes = gp_tokenizer_kind(model->tokenizer);
-    text.length = strlen(text.bytes);
-    copy_text(info->tokenizer, sizeof info->tokenizer, text);
-    text.bytes = gp_level_name(model->level);
-    text.length = strlen(text.bytes);
-    copy_text(info->cpu, sizeof info->cpu, text);
+    gp_gguf_str_or(model->gguf, "general.name", &name, NULL);
+    gp_text_copy(info->name, sizeof info->name, name.bytes, name.length);
+    gp_gguf_str_or(model->gguf, "general.architecture", &arch, NULL);
+    gp_text_copy(info->arch, sizeof info->arch, arch.bytes, arch.length);
+    gp_text_copy(info->quant, sizeof info->quant, quant, strlen(quant));
+    gp_text_copy(info->tokenizer, sizeof info->tokenizer, kind, strlen(kind));
+    gp_text_copy(info->cpu, sizeof info->cpu, level, strlen(level));
     info->file_bytes = gp_gguf_file_bytes(model->gguf);
     info->vocab_count = gp_tokenizer_count(model->tokenizer);
     info->token_bytes_max = gp_tokenizer_bytes_max(model->tokenizer);

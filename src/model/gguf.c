@@ -279,7 +279,7 @@ int gp_gguf_strings(const struct gp_gguf *gguf, const char *key, struct gp_str *
 
 /* ---- inspect ---- */
 
-/* At most `max` bytes of text that no terminal trips over, cut between characters. */
+/* How many bytes of text are shown: at most `max`, cut between characters. */
 static int shown_bytes(struct gp_str text, size_t max)
 {
     if (text.length <= max)
@@ -318,7 +318,5 @@ void gp_gguf_describe_key(const struct gp_gguf *gguf, uint32_t index, char *out,
         snprintf(out, out_bytes, "%.*s %s %.9g", name_bytes, name, type,
                  load_float(key->type, key->value));
     }
-    for (char *c = out; *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f)
-            *c = '?';
+    gp_text_clean(out);
 }

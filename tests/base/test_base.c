@@ -99,6 +99,40 @@ static void names_from_files_become_plain_utf8(void **state)
     }
 }
 
+static void copies_are_cut_at_a_character_and_cleaned(void **state)
+{
+    static const struct {
+        const char *from;
+        size_t length, room;
+        const char *want;
+    } cases[] = {
+        {"abc", 3, 8, "abc"},
+        {"abc", 3, 4, "abc"},
+        {"abcd", 4, 4, "abc"},
+        {"abc", 2, 8, "ab"},
+        {"a\0b\n", 4, 8, "a?b?"},
+        {"", 0, 1, ""},
+        {NULL, 0, 8, ""},
+        {"abc", 3, 1, ""},
+        {"a\xc3\xa9", 3, 4, "a\xc3\xa9"},
+        {"a\xc3\xa9", 3, 3, "a"},  /* the cut takes the whole character */
+        {"a\xc3\xa9", 2, 8, "a?"}, /* half of one that was not cut here */
+        {"\xf0\x9f\x98\x80", 4, 4, ""},
+        {"\xa0\xff\x1b", 3, 8, "???"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char out[9];
+
+        memset(out, 'x', sizeof out);
+        gp_text_copy(out, cases[i].room, cases[i].from, cases[i].length);
+        assert_string_equal(out, cases[i].want);
+        for (size_t at = cases[i].room; at < sizeof out; at++)
+            assert_int_equal(out[at], 'x');
+    }
+}
+
 static void errors_are_one_printable_line(void **state)
 {
     struct gp_error err;
@@ -248,6 +282,7 @@ int main(void)
         cmocka_unit_test(overflowing_sizes_are_refused),
         cmocka_unit_test(realloc_keeps_bytes_and_zeroes_the_rest),
         cmocka_unit_test(the_nth_allocation_can_be_refused),
+        cmocka_unit_test(copies_are_cut_at_a_character_and_cleaned),
         cmocka_unit_test(errors_are_one_printable_line),
         cmocka_unit_test(names_from_files_become_plain_utf8),
         cmocka_unit_test(philox_gives_the_published_vectors),
