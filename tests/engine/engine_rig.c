@@ -69,6 +69,47 @@ void engine_rig_prompt(int32_t *ids, uint32_t count, uint32_t number)
         ids[i] = (int32_t)(TEST_TOKEN_BYTE + gp_rng_below(&rng, 256));
 }
 
+struct rig engine_rig;
+int32_t engine_rig_ids[RIG_PROMPT_MAX];
+
+int engine_rig_setup(void **state)
+{
+    struct test_model m;
+
+    (void)state;
+    engine_rig_model(&m);
+    engine_rig_open(&engine_rig, &m, NULL);
+    engine_rig_prompt(engine_rig_ids, RIG_PROMPT_MAX, 1);
+    return 0;
+}
+
+int engine_rig_teardown(void **state)
+{
+    (void)state;
+    engine_rig_close(&engine_rig);
+    return 0;
+}
+
+struct gp_engine *engine_rig_engine(const struct gp_engine_options *options)
+{
+    struct gp_engine *engine;
+    struct gp_error err = {""};
+
+    if (gp_engine_open(&engine, engine_rig.model, options, &err))
+        fail_msg("%s", err.message);
+    return engine;
+}
+
+void engine_rig_ask(struct gp_request *request, uint32_t count, uint32_t max_tokens)
+{
+    gp_request_init(request);
+    request->tokens = engine_rig_ids;
+    request->token_count = count;
+    request->max_tokens = max_tokens;
+    request->ignore_eos = true;
+    request->sampling.has_seed = true;
+}
+
 void engine_rig_read(struct gp_engine *engine, uint64_t id, uint32_t index, struct rig_output *out)
 {
     memset(out, 0, sizeof *out);

@@ -26,6 +26,22 @@ void engine_rig_options(struct gp_engine_options *options);
 /* A prompt of `count` ids that depends on its number. */
 void engine_rig_prompt(int32_t *ids, uint32_t count, uint32_t number);
 
+/* The rig that the tests of a file share: the model above at the best level, and one long prompt.
+ * The functions are a group's setup and teardown. */
+#define RIG_PROMPT_MAX 1024u
+
+extern struct rig engine_rig;
+extern int32_t engine_rig_ids[RIG_PROMPT_MAX];
+
+int engine_rig_setup(void **state);
+int engine_rig_teardown(void **state);
+
+/* An engine over it. */
+struct gp_engine *engine_rig_engine(const struct gp_engine_options *options);
+
+/* A request for max_tokens behind the first `count` ids of the prompt, whatever is drawn. */
+void engine_rig_ask(struct gp_request *request, uint32_t count, uint32_t max_tokens);
+
 #define RIG_TOKENS_MAX 512u
 
 /* What a choice gave. */

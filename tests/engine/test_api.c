@@ -15,27 +15,7 @@
 #include "base/mem.h"
 #include "engine/engine_rig.h"
 
-static struct rig rig;
-static int32_t prompt[1024];
 static struct gp_engine *engine;
-
-static int open_rig(void **state)
-{
-    struct test_model m;
-
-    (void)state;
-    engine_rig_model(&m);
-    engine_rig_open(&rig, &m, NULL);
-    engine_rig_prompt(prompt, 1024, 1);
-    return 0;
-}
-
-static int close_rig(void **state)
-{
-    (void)state;
-    engine_rig_close(&rig);
-    return 0;
-}
 
 static int open_engine(void **state)
 {
@@ -43,7 +23,7 @@ static int open_engine(void **state)
 
     (void)state;
     engine_rig_options(&options);
-    assert_int_equal(gp_engine_open(&engine, rig.model, &options, NULL), GP_OK);
+    engine = engine_rig_engine(&options);
     return 0;
 }
 
@@ -53,16 +33,6 @@ static int close_engine(void **state)
     gp_engine_close(engine);
     engine = NULL;
     return 0;
-}
-
-static void ask(struct gp_request *request, uint32_t count, uint32_t max_tokens)
-{
-    gp_request_init(request);
-    request->tokens = prompt;
-    request->token_count = count;
-    request->max_tokens = max_tokens;
-    request->ignore_eos = true;
-    request->sampling.has_seed = true;
 }
 
 static uint64_t submit(const struct gp_request *request)
@@ -95,47 +65,47 @@ static void every_bad_field_is_named(void **state)
     struct gp_logit_bias bias = {288, 1};
 
     (void)state;
-    ask(&r, 0, 1);
+    engine_rig_ask(&r, 0, 1);
     assert_refused(&r, "prompt");
-    ask(&r, 4, 1);
+    engine_rig_ask(&r, 4, 1);
     for (int i = 1; i < 4; i++) {
         int32_t ids[] = {5, bad[i]};
 
-        ask(&r, 2, 1);
+        engine_rig_ask(&r, 2, 1);
         r.tokens = ids;
         assert_refused(&r, "token 1");
-        ask(&r, 2, 1);
+        engine_rig_ask(&r, 2, 1);
         r.stop_ids = &bad[i];
         r.stop_id_count = 1;
         assert_refused(&r, "stop ids");
-        ask(&r, 2, 1);
+        engine_rig_ask(&r, 2, 1);
         r.forced = &bad[i];
         r.forced_count = 1;
         assert_refused(&r, "forced");
     }
-    ask(&r, 2, 1);
+    engine_rig_ask(&r, 2, 1);
     r.tokens = NULL;
     assert_refused(&r, "prompt");
-    ask(&r, 2, 1);
+    engine_rig_ask(&r, 2, 1);
     r.n = 1000;
     assert_refused(&r, "n:");
-    ask(&r, 2, 1);
+    engine_rig_ask(&r, 2, 1);
     r.logprobs = 21;
     assert_refused(&r, "logprobs");
-    ask(&r, 2, 1);
+    engine_rig_ask(&r, 2, 1);
     r.prompt_logprobs = -2;
     assert_refused(&r, "prompt logprobs");
-    ask(&r, 2, 1);
+    engine_rig_ask(&r, 2, 1);
     r.sampling.temperature = NAN;
     assert_refused(&r, "temp");
-    ask(&r, 2, 1);
+    engine_rig_ask(&r, 2, 1);
     r.sampling.top_p = 0;
     assert_refused(&r, "top");
-    ask(&r, 2, 1);
+    engine_rig_ask(&r, 2, 1);
     r.sampling.bias = &bias;
     r.sampling.bias_count = 1;
     assert_refused(&r, "bias");
-    ask(&r, 2, 1);
+    engine_rig_ask(&r, 2, 1);
     gp_kv_options_init(&kv);
     kv.coverage = 1.5;
     r.kv = &kv;
@@ -151,13 +121,13 @@ static void a_prompt_that_cannot_fit_is_refused_at_once(void **state)
     uint64_t id;
 
     (void)state;
-    ask(&r, 1024, 1);
+    engine_rig_ask(&r, 1024, 1);
     assert_refused(&r, "maximum context length is 1024");
     r.token_count = 1023;
     submit(&r);
     engine_rig_options(&options);
     options.kv_pages = 4;
-    assert_int_equal(gp_engine_open(&small, rig.model, &options, NULL), GP_OK);
+    assert_int_equal(gp_engine_open(&small, engine_rig.model, &options, NULL), GP_OK);
     r.token_count = 64;
     assert_int_equal(gp_engine_submit(small, &r, &id, &err), GP_EINVAL);
     assert_non_null(strstr(err.message, "pool"));
@@ -173,7 +143,7 @@ static void output_ends_where_it_should(void **state)
     struct rig_output out;
 
     (void)state;
-    ask(&r, 10, 7);
+    engine_rig_ask(&r, 10, 7);
     uint64_t id = submit(&r);
 
     gp_engine_run(engine);
@@ -201,7 +171,7 @@ static void output_ends_where_it_should(void **state)
     for (uint32_t i = 0; i < 6; i++)
         assert_int_not_equal(out.tokens[i].id, third);
     /* max_tokens 0 runs to the end of the context. */
-    ask(&r, 1000, 0);
+    engine_rig_ask(&r, 1000, 0);
     id = submit(&r);
     gp_engine_run(engine);
     engine_rig_read(engine, id, 0, &out);
@@ -215,7 +185,7 @@ static void n_choices_differ_when_drawn_and_agree_when_greedy(void **state)
     struct rig_output a, b, again;
 
     (void)state;
-    ask(&r, 10, 20);
+    engine_rig_ask(&r, 10, 20);
     r.n = 4;
     r.sampling.seed = 7;
     uint64_t first = submit(&r), second = submit(&r);
@@ -267,7 +237,7 @@ static void on_token_sees_forces_and_stops(void **state)
     int32_t forced[] = {9, 8};
 
     (void)state;
-    ask(&r, 10, 60);
+    engine_rig_ask(&r, 10, 60);
     r.forced = forced;
     r.forced_count = 2;
     r.on_token = follow_script;
@@ -314,7 +284,7 @@ static void a_constraint_rules_what_may_come(void **state)
     struct rig_output out;
 
     (void)state;
-    ask(&r, 10, 30);
+    engine_rig_ask(&r, 10, 30);
     r.constraint = allow_even_ids;
     uint64_t id = submit(&r);
 
@@ -340,7 +310,7 @@ static void logprobs_are_ordered_and_consistent(void **state)
     struct gp_logprob tops[20];
 
     (void)state;
-    ask(&r, 10, 12);
+    engine_rig_ask(&r, 10, 12);
     r.logprobs = 20;
     r.sampling.temperature = 0;
     uint64_t id = submit(&r);
@@ -375,15 +345,15 @@ static void prompt_logprobs_equal_those_of_forced_output(void **state)
     /* Prompts are never compacted, output is: only a full cache may be compared. */
     gp_kv_options_init(&full);
     full.policy = GP_POLICY_FULL;
-    ask(&r, 100, 1);
+    engine_rig_ask(&r, 100, 1);
     r.kv = &full;
     r.prompt_logprobs = 3;
     uint64_t scored = submit(&r);
 
-    ask(&r, 40, 60);
+    engine_rig_ask(&r, 40, 60);
     r.kv = &full;
     r.logprobs = 3;
-    r.forced = prompt + 40;
+    r.forced = engine_rig_ids + 40;
     r.forced_count = 60;
     uint64_t forced = submit(&r);
 
@@ -411,7 +381,7 @@ static void a_cancel_gives_pages_back_in_every_state(void **state)
         enum gp_finish finish;
 
         for (uint32_t i = 0; i < 20; i++) { /* 16 run, 4 wait */
-            ask(&r, 30 + i * 10, 100);
+            engine_rig_ask(&r, 30 + i * 10, 100);
             ids[i] = submit(&r);
         }
         for (uint32_t step = 0; step < at; step++)
@@ -444,7 +414,7 @@ static void a_released_id_is_unknown_and_its_place_is_reused(void **state)
         struct gp_request_stats stats;
         enum gp_finish finish;
 
-        ask(&r, 5, 2);
+        engine_rig_ask(&r, 5, 2);
         uint64_t id = submit(&r);
 
         assert_int_not_equal(id, old);
@@ -470,7 +440,7 @@ static void a_full_queue_says_so_and_loses_nothing(void **state)
     int rc;
 
     (void)state;
-    ask(&r, 20, 5);
+    engine_rig_ask(&r, 20, 5);
     while ((rc = gp_engine_submit(engine, &r, &ids[count], &err)) == GP_OK)
         assert_true(++count < 200);
     assert_int_equal(rc, GP_EAGAIN);
@@ -503,7 +473,7 @@ static void descriptors_tell_of_work_and_news(void **state)
     (void)state;
     assert_false(readable(gp_engine_work_fd(engine)));
     assert_false(readable(gp_engine_news_fd(engine)));
-    ask(&r, 20, 3);
+    engine_rig_ask(&r, 20, 3);
     uint64_t id = submit(&r);
 
     assert_true(readable(gp_engine_work_fd(engine)));
@@ -530,12 +500,12 @@ static void a_lone_request_that_outgrows_the_pool_ends_with_a_reason(void **stat
     engine_rig_options(&options);
     options.kv_pages = 4;
     gp_policy_parse("full", &options.kv, NULL);
-    ask(&r, 30, 200);
-    engine_rig_alone(&rig, &options, &r, &out);
+    engine_rig_ask(&r, 30, 200);
+    engine_rig_alone(&engine_rig, &options, &r, &out);
     assert_int_equal(out.finish, GP_FINISH_CAPACITY);
     assert_int_equal(out.count, 64 - 30 + 1);
     gp_policy_parse("growpage", &options.kv, NULL);
-    engine_rig_alone(&rig, &options, &r, &out);
+    engine_rig_alone(&engine_rig, &options, &r, &out);
     assert_int_equal(out.finish, GP_FINISH_LENGTH);
     assert_int_equal(out.count, 200);
     assert_int_equal(out.stats.pages_peak, 4);
@@ -549,7 +519,7 @@ static void events_add_up_to_the_counters(void **state)
     uint32_t grow = 0, compress = 0, initial = 0;
 
     (void)state;
-    ask(&r, 40, 400);
+    engine_rig_ask(&r, 40, 400);
     uint64_t id = submit(&r);
 
     gp_engine_run(engine);
@@ -589,7 +559,7 @@ static void opening_survives_every_refused_allocation(void **state)
         struct gp_engine *e = NULL;
 
         gp_mem_refuse_at(nth++);
-        int rc = gp_engine_open(&e, rig.model, &options, &err);
+        int rc = gp_engine_open(&e, engine_rig.model, &options, &err);
 
         refused = gp_mem_refused();
         gp_mem_refuse_at(0);
@@ -613,7 +583,7 @@ static void impossible_options_are_named(void **state)
     do {                                                                                           \
         o = good;                                                                                  \
         change;                                                                                    \
-        assert_int_equal(gp_engine_open(&e, rig.model, &o, &err), GP_EINVAL);                      \
+        assert_int_equal(gp_engine_open(&e, engine_rig.model, &o, &err), GP_EINVAL);               \
         if (!strstr(err.message, word))                                                            \
             fail_msg("'%s' does not name '%s'", err.message, word);                                \
     } while (0)
@@ -651,7 +621,7 @@ static void *use_engine(void *arg)
         uint64_t id, ids[8];
         uint32_t read = 0;
 
-        ask(&r, 10 + 7 * user->number, 12);
+        engine_rig_ask(&r, 10 + 7 * user->number, 12);
         while (gp_engine_submit(engine, &r, &id, NULL) == GP_EAGAIN)
             poll(NULL, 0, 1);
         if (round % 4 == 3)
@@ -713,5 +683,5 @@ int main(void)
         WITH_ENGINE(other_threads_may_submit_read_and_cancel),
     };
 
-    return cmocka_run_group_tests(tests, open_rig, close_rig);
+    return cmocka_run_group_tests(tests, engine_rig_setup, engine_rig_teardown);
 }

@@ -15,47 +15,6 @@
 #include "engine/engine_rig.h"
 #include "model/model_edit.h"
 
-static struct rig rig;
-static int32_t prompt[1024];
-
-static int open_rig(void **state)
-{
-    struct test_model m;
-
-    (void)state;
-    engine_rig_model(&m);
-    engine_rig_open(&rig, &m, NULL);
-    engine_rig_prompt(prompt, 1024, 1);
-    return 0;
-}
-
-static int close_rig(void **state)
-{
-    (void)state;
-    engine_rig_close(&rig);
-    return 0;
-}
-
-static void ask(struct gp_request *request, uint32_t count, uint32_t max_tokens)
-{
-    gp_request_init(request);
-    request->tokens = prompt;
-    request->token_count = count;
-    request->max_tokens = max_tokens;
-    request->ignore_eos = true;
-    request->sampling.has_seed = true;
-}
-
-static struct gp_engine *open_engine(const struct gp_engine_options *options)
-{
-    struct gp_engine *engine;
-    struct gp_error err = {""};
-
-    if (gp_engine_open(&engine, rig.model, options, &err))
-        fail_msg("%s", err.message);
-    return engine;
-}
-
 static void a_release_before_the_first_step_forgets_everything(void **state)
 {
     struct gp_engine_options options;
@@ -64,9 +23,9 @@ static void a_release_before_the_first_step_forgets_everything(void **state)
 
     (void)state;
     engine_rig_options(&options);
-    struct gp_engine *engine = open_engine(&options);
+    struct gp_engine *engine = engine_rig_engine(&options);
 
-    ask(&r, 5, 2);
+    engine_rig_ask(&r, 5, 2);
     for (uint32_t round = 0; round < 300; round++) {
         assert_int_equal(gp_engine_submit(engine, &r, &id, NULL), GP_OK);
         gp_engine_release(engine, id);
@@ -89,9 +48,9 @@ static void a_request_larger_than_the_request_memory_is_refused_for_good(void **
     engine_rig_options(&options);
     options.max_seqs = options.max_waiting = 128;
     options.max_batch_tokens = 128;
-    struct gp_engine *engine = open_engine(&options);
+    struct gp_engine *engine = engine_rig_engine(&options);
 
-    ask(&r, 5, 0);
+    engine_rig_ask(&r, 5, 0);
     r.n = 128;
     r.logprobs = 20;
     assert_int_equal(gp_engine_submit(engine, &r, &id, &err), GP_EINVAL);
@@ -101,29 +60,40 @@ static void a_request_larger_than_the_request_memory_is_refused_for_good(void **
     gp_engine_close(engine);
 }
 
-/* A model whose embedding has more rows than its vocabulary has tokens: padding, which has no text.
- * Its five tokens are a to e. */
-static struct gp_model *open_padded(void)
+/* A file of this name whose embedding has more rows than its vocabulary has tokens: padding, which
+ * has no text.  Its five tokens are a to e. */
+static void write_padded(const char *path, struct gp_str name)
 {
     static const struct gp_str tokens[] = {{"a", 1}, {"b", 1}, {"c", 1}, {"d", 1}, {"e", 1}};
-    struct gp_model *model = NULL;
+    static const char *const unnamed[] = {"general.name", NULL};
     struct gp_error err = {""};
     struct test_model m;
-    char path[160];
 
     engine_rig_model(&m);
-    struct gp_gguf_writer *w = test_model_edit(&m, NULL);
+    struct gp_gguf_writer *w = test_model_edit(&m, unnamed);
 
+    gp_gguf_add_str(w, "general.name", name.bytes, name.length);
     gp_gguf_add_str(w, "tokenizer.ggml.model", "gpt2", 4);
     gp_gguf_add_str(w, "tokenizer.ggml.pre", "smollm", 6);
     gp_gguf_add_strings(w, "tokenizer.ggml.tokens", tokens, 5);
     gp_gguf_add_strings(w, "tokenizer.ggml.merges", NULL, 0);
-    snprintf(path, sizeof path, "%s/padded.gguf", rig.dir);
-    struct gp_model_options options = {.path = path, .threads = 1};
-
-    if (gp_gguf_writer_write(w, path, &err) || gp_model_open(&model, &options, &err))
+    if (gp_gguf_writer_write(w, path, &err))
         fail_msg("%s", err.message);
     gp_gguf_writer_close(w);
+}
+
+static struct gp_model *open_padded(void)
+{
+    struct gp_model *model = NULL;
+    struct gp_error err = {""};
+    char path[160];
+
+    snprintf(path, sizeof path, "%s/padded.gguf", engine_rig.dir);
+    write_padded(path, (struct gp_str){"padded", 6});
+    struct gp_model_options options = {.path = path, .threads = 1};
+
+    if (gp_model_open(&model, &options, &err))
+        fail_msg("%s", err.message);
     unlink(path);
     return model;
 }
@@ -143,11 +113,11 @@ static void ids_without_a_token_are_neither_drawn_nor_listed_nor_taken(void **st
     (void)state;
     engine_rig_options(&options);
     assert_int_equal(gp_engine_open(&engine, model, &options, &err), GP_OK);
-    ask(&r, 6, 60);
+    engine_rig_ask(&r, 6, 60);
     r.tokens = text;
     assert_int_equal(gp_engine_submit(engine, &r, &id, &err), GP_EINVAL);
     assert_non_null(strstr(err.message, "token 5"));
-    ask(&r, 5, 60);
+    engine_rig_ask(&r, 5, 60);
     r.tokens = text;
     r.logprobs = r.prompt_logprobs = 20;
     r.sampling.temperature = 100;
@@ -169,6 +139,33 @@ static void ids_without_a_token_are_neither_drawn_nor_listed_nor_taken(void **st
     gp_model_close(model);
 }
 
+/* A name out of a file is shown as it is, but for what a terminal or a JSON reader trips over. */
+static void a_models_name_may_be_any_text(void **state)
+{
+    struct gp_model_info info;
+    struct gp_model *model = NULL;
+    struct gp_error err = {""};
+    char path[160], *report;
+
+    (void)state;
+    snprintf(path, sizeof path, "%s/named.gguf", engine_rig.dir);
+    write_padded(path, (struct gp_str){"caf\xc3\xa9\0\n\xff", 8});
+    struct gp_model_options options = {.path = path, .vocab_only = true};
+
+    if (gp_model_open(&model, &options, &err))
+        fail_msg("%s", err.message);
+    gp_model_info(model, &info);
+    assert_string_equal(info.name, "caf\xc3\xa9???");
+    gp_model_close(model);
+    for (int json = 0; json < 2; json++) {
+        if (gp_inspect(path, 1, 0, json, &report, &err))
+            fail_msg("%s", err.message);
+        assert_non_null(strstr(report, "caf\xc3\xa9???"));
+        gp_mem_free(report);
+    }
+    unlink(path);
+}
+
 static void the_engine_keeps_no_text_of_the_caller(void **state)
 {
     struct gp_engine_options options;
@@ -178,7 +175,7 @@ static void the_engine_keeps_no_text_of_the_caller(void **state)
     (void)state;
     engine_rig_options(&options);
     options.kv_type = type;
-    struct gp_engine *engine = open_engine(&options);
+    struct gp_engine *engine = engine_rig_engine(&options);
 
     memset(type, 'x', 3);
     gp_engine_info(engine, &info);
@@ -193,8 +190,9 @@ int main(void)
         cmocka_unit_test(a_release_before_the_first_step_forgets_everything),
         cmocka_unit_test(a_request_larger_than_the_request_memory_is_refused_for_good),
         cmocka_unit_test(ids_without_a_token_are_neither_drawn_nor_listed_nor_taken),
+        cmocka_unit_test(a_models_name_may_be_any_text),
         cmocka_unit_test(the_engine_keeps_no_text_of_the_caller),
     };
 
-    return cmocka_run_group_tests(tests, open_rig, close_rig);
+    return cmocka_run_group_tests(tests, engine_rig_setup, engine_rig_teardown);
 }

@@ -16,38 +16,12 @@
 #define PROMPT 45u
 #define OUTPUT 120u
 
-static struct rig rig;
-static int32_t prompt[RIG_TOKENS_MAX];
-
-static int open_rig(void **state)
-{
-    struct test_model m;
-
-    (void)state;
-    engine_rig_model(&m);
-    engine_rig_open(&rig, &m, NULL);
-    engine_rig_prompt(prompt, RIG_TOKENS_MAX, 1);
-    return 0;
-}
-
-static int close_rig(void **state)
-{
-    (void)state;
-    engine_rig_close(&rig);
-    return 0;
-}
-
 static void ask(struct gp_request *request)
 {
-    gp_request_init(request);
-    request->tokens = prompt;
-    request->token_count = PROMPT;
-    request->max_tokens = OUTPUT;
-    request->ignore_eos = true;
-    request->logprobs = 0;
+    engine_rig_ask(request, PROMPT, OUTPUT);
+    request->logprobs = 0; /* of what is drawn, to compare its bits */
     request->sampling.temperature = 0.8f;
     request->sampling.top_p = 0.95f;
-    request->sampling.has_seed = true;
     request->sampling.seed = 5;
 }
 
@@ -76,9 +50,9 @@ static void neighbours_do_not_change_a_request(void **state)
         engine_rig_options(&options);
         set_policy(&options, policies[p]);
         ask(&request);
-        engine_rig_alone(&rig, &options, &request, &alone);
+        engine_rig_alone(&engine_rig, &options, &request, &alone);
         assert_int_equal(alone.count, OUTPUT);
-        assert_int_equal(gp_engine_open(&engine, rig.model, &options, NULL), GP_OK);
+        assert_int_equal(gp_engine_open(&engine, engine_rig.model, &options, NULL), GP_OK);
         for (uint32_t i = 0; i < 16; i++) {
             struct gp_request r;
 
@@ -115,13 +89,13 @@ static void chunks_threads_and_page_ids_do_not_change_a_request(void **state)
         engine_rig_options(&options);
         set_policy(&options, policies[p]);
         ask(&request);
-        engine_rig_alone(&rig, &options, &request, &first);
+        engine_rig_alone(&engine_rig, &options, &request, &first);
         for (uint32_t threads = 1; threads <= 2; threads++)
             for (size_t c = 0; c < sizeof chunks / sizeof *chunks; c++) {
                 options.threads = threads;
                 options.max_batch_tokens = chunks[c];
                 options.kv_pages = 100 + (uint32_t)c;
-                engine_rig_alone(&rig, &options, &request, &other);
+                engine_rig_alone(&engine_rig, &options, &request, &other);
                 engine_rig_assert_same(&first, &other);
             }
     }
@@ -141,8 +115,8 @@ static void a_used_pool_does_not_change_a_request(void **state)
     engine_rig_options(&options);
     options.kv_pages = 40;
     ask(&request);
-    engine_rig_alone(&rig, &options, &request, &first);
-    assert_int_equal(gp_engine_open(&engine, rig.model, &options, NULL), GP_OK);
+    engine_rig_alone(&engine_rig, &options, &request, &first);
+    assert_int_equal(gp_engine_open(&engine, engine_rig.model, &options, NULL), GP_OK);
     for (uint32_t round = 0; round < 6; round++) {
         uint64_t others[3];
 
@@ -180,12 +154,12 @@ static void preempted_anywhere_and_resumed_gives_the_same_tokens(void **state)
         set_policy(&options, policies[p]);
         options.kv.fallback = GP_FALLBACK_PREEMPT;
         ask(&request);
-        engine_rig_alone(&rig, &options, &request, &undisturbed);
+        engine_rig_alone(&engine_rig, &options, &request, &undisturbed);
         for (uint32_t at = 1; at < OUTPUT + 3; at += 1 + at / 24) {
             struct gp_engine *engine;
             uint64_t id;
 
-            assert_int_equal(gp_engine_open(&engine, rig.model, &options, NULL), GP_OK);
+            assert_int_equal(gp_engine_open(&engine, engine_rig.model, &options, NULL), GP_OK);
             assert_int_equal(gp_engine_submit(engine, &request, &id, NULL), GP_OK);
             for (uint32_t step = 0;; step++) {
                 struct gp_seq *seq = engine_rig_seq(engine, id, 0);
@@ -223,7 +197,7 @@ static void preemption_instead_of_fallback_keeps_every_request_its_own(void **st
         set_policy(&options, policies[p]);
         options.kv.fallback = GP_FALLBACK_PREEMPT;
         options.kv_pages = 55;
-        assert_int_equal(gp_engine_open(&engine, rig.model, &options, NULL), GP_OK);
+        assert_int_equal(gp_engine_open(&engine, engine_rig.model, &options, NULL), GP_OK);
         for (uint32_t i = 0; i < 16; i++) {
             ask(&requests[i]);
             requests[i].token_count = 20 + 3 * i;
@@ -233,7 +207,7 @@ static void preemption_instead_of_fallback_keeps_every_request_its_own(void **st
         gp_engine_run(engine);
         for (uint32_t i = 0; i < 16; i++) {
             engine_rig_read(engine, ids[i], 0, &among);
-            engine_rig_alone(&rig, &options, &requests[i], &alone);
+            engine_rig_alone(&engine_rig, &options, &requests[i], &alone);
             engine_rig_assert_same(&alone, &among);
             preempted += among.stats.preempt;
             gp_engine_release(engine, ids[i]);
@@ -254,10 +228,10 @@ static void a_threshold_that_always_grows_is_full(void **state)
     engine_rig_options(&options);
     set_policy(&options, "full");
     ask(&request);
-    engine_rig_alone(&rig, &options, &request, &full);
+    engine_rig_alone(&engine_rig, &options, &request, &full);
     set_policy(&options, "growpage");
     options.kv.threshold = -2.0; /* delta is never below -1 */
-    engine_rig_alone(&rig, &options, &request, &grown);
+    engine_rig_alone(&engine_rig, &options, &request, &grown);
     assert_true(grown.stats.grow > 0);
     assert_int_equal(grown.stats.compress, 0);
     engine_rig_assert_same(&full, &grown);
@@ -273,13 +247,13 @@ static void a_budget_that_is_never_reached_is_full(void **state)
     engine_rig_options(&options);
     set_policy(&options, "full");
     ask(&request);
-    engine_rig_alone(&rig, &options, &request, &full);
+    engine_rig_alone(&engine_rig, &options, &request, &full);
     set_policy(&options, "fixed:1024");
-    engine_rig_alone(&rig, &options, &request, &other);
+    engine_rig_alone(&engine_rig, &options, &request, &other);
     engine_rig_assert_same(&full, &other);
     set_policy(&options, "growpage");
     options.kv.initial_pages = 12;
-    engine_rig_alone(&rig, &options, &request, &other);
+    engine_rig_alone(&engine_rig, &options, &request, &other);
     engine_rig_assert_same(&full, &other);
 }
 
@@ -318,10 +292,10 @@ static void the_page_size_does_not_change_a_full_cache(void **state)
     engine_rig_options(&options);
     set_policy(&options, "full");
     ask(&request);
-    engine_rig_alone(&rig, &options, &request, &base);
+    engine_rig_alone(&engine_rig, &options, &request, &base);
     for (uint32_t b = 32; b <= 256; b *= 2) {
         options.page_tokens = b;
-        engine_rig_alone(&rig, &options, &request, &other);
+        engine_rig_alone(&engine_rig, &options, &request, &other);
         engine_rig_assert_same(&base, &other);
     }
 }
@@ -412,5 +386,5 @@ int main(void)
         cmocka_unit_test(the_page_size_does_not_change_a_full_cache),
     };
 
-    return cmocka_run_group_tests(tests, open_rig, close_rig);
+    return cmocka_run_group_tests(tests, engine_rig_setup, engine_rig_teardown);
 }

@@ -34,58 +34,31 @@ void test_model_init(struct test_model *m)
     };
 }
 
+/* clang-format off */
+static const struct {
+    const char *name;
+    struct test_model shape;
+} shapes[] = {
+    /* name           arch     layers embd heads kv dim v  ffn    vocab   context rope  rms */
+    {"smollm2-135m", {"llama", 30,  576,  9, 3,  64, 0,  1536,  49152,   8192, 1e5f, 1e-5f,
+                      .tied = true}},
+    {"qwen3-0.6b",   {"qwen3", 28, 1024, 16, 8, 128, 0,  3072, 151936,  40960, 1e6f, 1e-6f,
+                      .tied = true}},
+    {"llama-8b",     {"llama", 32, 4096, 32, 8, 128, 0, 14336, 128256, 131072, 5e5f, 1e-5f,
+                      .rope_factors = true}},
+};
+/* clang-format on */
+
 bool test_model_shape(struct test_model *m, const char *name)
 {
     struct test_model made = {0};
 
     if (strcmp(name, "tiny") == 0)
         test_model_init(&made);
-    else if (strcmp(name, "smollm2-135m") == 0)
-        made = (struct test_model){
-            .arch = "llama",
-            .layers = 30,
-            .embd = 576,
-            .heads = 9,
-            .kv_heads = 3,
-            .head_dim = 64,
-            .ffn = 1536,
-            .vocab = 49152,
-            .context = 8192,
-            .rope_base = 1e5f,
-            .rms_eps = 1e-5f,
-            .tied = true,
-        };
-    else if (strcmp(name, "qwen3-0.6b") == 0)
-        made = (struct test_model){
-            .arch = "qwen3",
-            .layers = 28,
-            .embd = 1024,
-            .heads = 16,
-            .kv_heads = 8,
-            .head_dim = 128,
-            .ffn = 3072,
-            .vocab = 151936,
-            .context = 40960,
-            .rope_base = 1e6f,
-            .rms_eps = 1e-6f,
-            .tied = true,
-        };
-    else if (strcmp(name, "llama-8b") == 0)
-        made = (struct test_model){
-            .arch = "llama",
-            .layers = 32,
-            .embd = 4096,
-            .heads = 32,
-            .kv_heads = 8,
-            .head_dim = 128,
-            .ffn = 14336,
-            .vocab = 128256,
-            .context = 131072,
-            .rope_base = 5e5f,
-            .rms_eps = 1e-5f,
-            .rope_factors = true,
-        };
-    else
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        if (strcmp(name, shapes[i].name) == 0)
+            made = shapes[i].shape;
+    if (!made.arch)
         return false;
     made.type = m->type;
     made.seed = m->seed;
