@@ -20,7 +20,7 @@
 #include "model/gguf.h"
 #include "model/sampler.h"
 #include "model/weights.h"
-#include "text/template.h"
+#include "text/template/template.h"
 #include "text/tokenizer.h"
 
 struct gp_model {

@@ -13,7 +13,7 @@
 
 #include "base/mem.h"
 #include "fuzz/fuzz.h"
-#include "text/template.h"
+#include "text/template/template.h"
 
 static const char *const conversations[] = {
     "[]",

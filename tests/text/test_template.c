@@ -1,5 +1,5 @@
 /* Templates: refusals, origins, bounds, and what happens when memory is refused. */
-#include "text/template.h"
+#include "text/template/template.h"
 
 #include "base/mem.h"
 

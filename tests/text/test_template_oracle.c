@@ -1,5 +1,5 @@
 /* Renders against jinja2's own (tests/oracle/templates/README.md). */
-#include "text/template.h"
+#include "text/template/template.h"
 
 #include "base/mem.h"
 

@@ -1,7 +1,7 @@
 /* Renders templates for tools/oracle/template_diff.py: one JSON object a line in
  * {"source", "messages", "tools", "variables", "bos_token", "eos_token", "add_generation_prompt",
  * "now"}, one a line out {"stage", "text" or "error", "spans": [[length, trusted] ...]}. */
-#include "text/template.h"
+#include "text/template/template.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Expressions: names, lookups and operators, with Python's arithmetic. */
-#include "text/template_internal.h"
+#include "text/template/template_internal.h"
 
 #include "base/assert.h"
 

@@ -1,7 +1,7 @@
 /* What Python does to texts: stripping, replacing, letter case, % formatting.  Methods and filters
  * share it. */
-#include "text/template_internal.h"
-#include "text/template_upper.h"
+#include "text/template/template_internal.h"
+#include "text/template/template_upper.h"
 
 #include <math.h>
 #include <stdio.h>

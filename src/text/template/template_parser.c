@@ -1,5 +1,5 @@
 /* The parser's hands: walking over tokens, making nodes. */
-#include "text/template_parser.h"
+#include "text/template/template_parser.h"
 
 #include <stdio.h>
 #include <string.h>

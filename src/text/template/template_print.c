@@ -1,5 +1,5 @@
 /* Values as text: str() and repr() as Python has them, and json.dumps. */
-#include "text/template_internal.h"
+#include "text/template/template_internal.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #ifndef GP_TEXT_TEMPLATE_PARSER_H
 #define GP_TEXT_TEMPLATE_PARSER_H
 
-#include "text/template_internal.h"
+#include "text/template/template_internal.h"
 
 struct tpl_parser {
     struct tpl_build *b;

@@ -1,5 +1,5 @@
 /* Methods of strings, dicts, lists and tuples, and which names Python has beside those. */
-#include "text/template_internal.h"
+#include "text/template/template_internal.h"
 
 #include <string.h>
 #include <utf8proc.h>

@@ -1,5 +1,5 @@
 /* Values: memory for them, lists, dicts, and what Python says about truth, equality and order. */
-#include "text/template_internal.h"
+#include "text/template/template_internal.h"
 
 #include "base/assert.h"
 #include "base/mem.h"

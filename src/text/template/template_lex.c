@@ -4,7 +4,7 @@
  * keep_trailing_newline off: the newline behind a block is dropped, blanks between the start of a
  * line and a block are dropped, '-' drops all whitespace on its side and '+' keeps what would be
  * dropped. */
-#include "text/template_internal.h"
+#include "text/template/template_internal.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  *
  * Parts of a string share its bytes and marks; joins copy.  All is linear in the bytes touched, and
  * charged to the render's steps. */
-#include "text/template_internal.h"
+#include "text/template/template_internal.h"
 
 #include "base/assert.h"
 #include "text/utf8.h"

@@ -1,5 +1,5 @@
 /* Filters of lists, dicts and whatever else has items. */
-#include "text/template_internal.h"
+#include "text/template/template_internal.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Filters of texts and numbers. */
-#include "text/template_internal.h"
+#include "text/template/template_internal.h"
 
 #include "base/assert.h"
 

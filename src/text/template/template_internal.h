@@ -23,7 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "text/template.h"
+#include "text/template/template.h"
 
 #define TPL_SOURCE_BYTES (1u << 20)                /* of a template                               */
 #define TPL_NESTING      100u                      /* of brackets and of statements               */

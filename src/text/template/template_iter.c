@@ -2,7 +2,7 @@
  *
  * map, select, unique and a loop's own filter work item by item when they are asked, as Python's
  * generators do: what they skip is never looked at, and a second pass over one finds nothing. */
-#include "text/template_internal.h"
+#include "text/template/template_internal.h"
 
 #include "base/assert.h"
 

@@ -19,8 +19,8 @@
  *   COND        a test, b then, c else or NULL
  *   OR, AND     a, b       NOT, NEG, POS  a       BINARY  a, b, op
  *   COMPARE     a, items, ops */
-#include "text/template_internal.h"
-#include "text/template_parser.h"
+#include "text/template/template_internal.h"
+#include "text/template/template_parser.h"
 
 #include "base/assert.h"
 

@@ -1,7 +1,7 @@
 /* Statements: what a body does when it runs.  A body writes to the run's current buffer; what
  * captures output (set blocks, filter blocks, macros) puts a buffer of its own there for the
  * time. */
-#include "text/template_internal.h"
+#include "text/template/template_internal.h"
 
 #include "base/assert.h"
 

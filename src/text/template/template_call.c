@@ -1,5 +1,5 @@
 /* Calls: arguments, who is called, and the functions that every template has. */
-#include "text/template_internal.h"
+#include "text/template/template_internal.h"
 
 #include <string.h>
 #include <time.h>

@@ -1,6 +1,6 @@
 /* Tokens to nodes: expressions, by precedence from the loosest to the tightest as jinja2 has them.
  * template_parse.c says what the fields of a node mean. */
-#include "text/template_parser.h"
+#include "text/template/template_parser.h"
 
 #include <string.h>
 

@@ -12,7 +12,7 @@
  *
  * The refusals that need to know all names are here as well: calls of functions and methods that
  * can never be there. */
-#include "text/template_internal.h"
+#include "text/template/template_internal.h"
 
 #include "base/assert.h"
 

@@ -1,7 +1,7 @@
 /* Open and render. */
-#include "text/template.h"
+#include "text/template/template.h"
 
-#include "text/template_internal.h"
+#include "text/template/template_internal.h"
 
 #include "base/mem.h"
 

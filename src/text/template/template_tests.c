@@ -1,5 +1,5 @@
 /* Tests: what stands behind `is`, and what select and reject take by name. */
-#include "text/template_internal.h"
+#include "text/template/template_internal.h"
 
 static bool answer(struct tpl_value *out, bool yes)
 {
