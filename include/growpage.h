@@ -231,7 +231,8 @@ GP_API void gp_engine_run(struct gp_engine *engine);
 GP_API int gp_engine_news_fd(const struct gp_engine *engine);
 GP_API int gp_engine_work_fd(const struct gp_engine *engine);
 
-/* Any thread: ids that have news since the last poll; returns how many were written. */
+/* Any thread: ids that have news since the last poll; returns how many were written.  What found no
+ * room comes first the next time. */
 GP_API uint32_t gp_engine_poll(struct gp_engine *engine, uint64_t *ids, uint32_t max);
 
 struct gp_logprob {

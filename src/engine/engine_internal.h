@@ -175,6 +175,7 @@ struct gp_engine {
     uint32_t inbox_count;
     bool cancels; /* some request has cancel set                                 */
     bool any_news;
+    uint32_t poll_begin; /* where the next poll begins to look                             */
     struct gp_engine_stats stats_seen;
     int news_fd, work_fd;
 };

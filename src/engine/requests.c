@@ -553,14 +553,18 @@ uint32_t gp_engine_poll(struct gp_engine *engine, uint64_t *ids, uint32_t max)
     uint32_t count = 0;
 
     pthread_mutex_lock(&engine->lock);
+    const uint32_t begin = engine->poll_begin;
+
     clear_fd(engine->news_fd);
     for (uint32_t i = 0; i < engine->request_max; i++) {
-        struct request *request = &engine->requests[i];
+        const uint32_t at = (begin + i) % engine->request_max;
+        struct request *request = &engine->requests[at];
 
         if (!request->used || !request->news)
             continue;
-        if (count == max) {
-            raise_fd(engine->news_fd); /* more than was asked for */
+        if (count == max) { /* more than was asked for: the rest comes first the next time */
+            engine->poll_begin = at;
+            raise_fd(engine->news_fd);
             break;
         }
         request->news = false;

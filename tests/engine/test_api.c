@@ -490,6 +490,28 @@ static void descriptors_tell_of_work_and_news(void **state)
     assert_false(readable(gp_engine_work_fd(engine)));
 }
 
+/* Requests whose news come faster than they are asked for must not hide those of others. */
+static void short_polls_tell_of_everybody_in_turn(void **state)
+{
+    uint64_t ids[8], told[3];
+    uint32_t seen[8] = {0};
+    struct gp_request r;
+
+    (void)state;
+    engine_rig_ask(&r, 5, 30);
+    for (uint32_t i = 0; i < 8; i++)
+        ids[i] = submit(&r);
+    for (uint32_t round = 0; round < 24; round++) {
+        assert_int_equal(gp_engine_step(engine), round == 0 ? 40 : 8);
+        assert_int_equal(gp_engine_poll(engine, told, 3), 3);
+        for (uint32_t k = 0; k < 3; k++)
+            for (uint32_t i = 0; i < 8; i++)
+                seen[i] += told[k] == ids[i];
+    }
+    for (uint32_t i = 0; i < 8; i++)
+        assert_int_equal(seen[i], 9);
+}
+
 static void a_lone_request_that_outgrows_the_pool_ends_with_a_reason(void **state)
 {
     struct gp_engine_options options;
@@ -676,6 +698,7 @@ int main(void)
         WITH_ENGINE(a_released_id_is_unknown_and_its_place_is_reused),
         WITH_ENGINE(a_full_queue_says_so_and_loses_nothing),
         WITH_ENGINE(descriptors_tell_of_work_and_news),
+        WITH_ENGINE(short_polls_tell_of_everybody_in_turn),
         cmocka_unit_test(a_lone_request_that_outgrows_the_pool_ends_with_a_reason),
         WITH_ENGINE(events_add_up_to_the_counters),
         cmocka_unit_test(opening_survives_every_refused_allocation),
