@@ -4,7 +4,6 @@
  * together, split by split, so that a split is read from memory once; up to four of them share
  * every key and value that is loaded.  A file of a level includes this once, behind its own TILES,
  * and defines the primitives declared here. */
- */
 #ifndef GP_KERNELS_X86_ATTENTION_DRIVER_H
 #define GP_KERNELS_X86_ATTENTION_DRIVER_H
 
