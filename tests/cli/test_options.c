@@ -350,6 +350,74 @@ static void every_switch_of_the_method_is_set(void **state)
     assert_string_equal(s.prompt_file, "-");
 }
 
+static void eval_has_defaults_of_its_own(void **state)
+{
+    struct gp_settings s;
+    struct gp_error err = {""};
+
+    (void)state;
+    assert_int_equal(settle(GP_COMMAND_EVAL, "-m M", &s, &err), GP_OK);
+    assert_true(s.sampling.temperature == 0.6f && s.sampling.top_p == 0.95f);
+    assert_true(s.sampling.top_k == 0 && s.sampling.min_p == 0);
+    assert_int_equal(s.seed, 1);
+    assert_int_equal(s.max_tokens, 4096);
+    assert_string_equal(s.suites, "all");
+    assert_int_equal(s.limit, 100);
+    assert_int_equal(s.samples, 1);
+    assert_true(s.difficulty.low < 0);
+    assert_int_equal(s.engine.max_seqs, 64);
+    assert_int_equal(s.concurrency, 64);
+    assert_int_equal(s.policies.count, 1);
+    assert_string_equal(s.policies.items[0], "growpage");
+    assert_null(s.output);
+}
+
+static void eval_takes_several_policies_and_ranges(void **state)
+{
+    struct gp_settings s;
+    struct gp_error err = {""};
+
+    (void)state;
+    assert_int_equal(
+        settle(GP_COMMAND_EVAL,
+               "-m M --kv full --kv fixed:512 --kv random:0.5 --kv random --kv-local 9 "
+               "--difficulty 0.25:0.5 --form mixed --suites sum,mul -o out",
+               &s, &err),
+        GP_OK);
+    assert_int_equal(s.policies.count, 4);
+    assert_string_equal(s.policies.items[1], "fixed:512");
+    assert_int_equal(s.engine.kv.local, 9);
+    assert_true(s.difficulty.low == 0.25 && s.difficulty.high == 0.5);
+    assert_int_equal(s.form, 2);
+    assert_string_equal(s.suites, "sum,mul");
+    assert_string_equal(s.output, "out");
+    assert_int_equal(settle(GP_COMMAND_EVAL, "-m M --difficulty 1", &s, &err), GP_OK);
+    assert_true(s.difficulty.low == 1 && s.difficulty.high == 1);
+}
+
+/* Whichever is given decides the other; given both, both count. */
+static void concurrency_and_max_seqs_follow_each_other(void **state)
+{
+    static const struct {
+        const char *line;
+        uint32_t max_seqs, concurrency;
+    } cases[] = {
+        {"-m M --concurrency 5", 5, 5},       {"-m M -np 7", 7, 7},
+        {"-m M -np 7 --concurrency 5", 7, 5}, {"-m M -np 5 --concurrency 700", 5, 700},
+        {"-m M --concurrency 700", 512, 700},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct gp_settings s;
+        struct gp_error err = {""};
+
+        assert_int_equal(settle(GP_COMMAND_EVAL, cases[i].line, &s, &err), GP_OK);
+        assert_int_equal(s.engine.max_seqs, cases[i].max_seqs);
+        assert_int_equal(s.concurrency, cases[i].concurrency);
+    }
+}
+
 static void impossible_lines_are_refused(void **state)
 {
     static const char *const lines[] = {
@@ -446,6 +514,9 @@ int main(void)
         cmocka_unit_test(both_families_spellings_mean_the_same),
         cmocka_unit_test(an_unsaid_sampling_option_is_what_llama_cli_takes),
         cmocka_unit_test(every_switch_of_the_method_is_set),
+        cmocka_unit_test(eval_has_defaults_of_its_own),
+        cmocka_unit_test(eval_takes_several_policies_and_ranges),
+        cmocka_unit_test(concurrency_and_max_seqs_follow_each_other),
         cmocka_unit_test(impossible_lines_are_refused),
         cmocka_unit_test(help_names_every_option),
         cmocka_unit_test(help_asks_for_nothing_else),
