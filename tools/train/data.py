@@ -14,7 +14,8 @@ import numpy as np
 from layout import THINK, THINK_END, TURN_END, TURN_START
 
 PROBLEMS_A_CALL = 32
-BATCHES_A_BLOCK = 32
+# More of them waste less on padding (32: 3 %, 64: 2 %), but follow the curriculum less closely.
+BATCHES_A_BLOCK = 64
 WARM_UPS = ("copy", "look")
 WARM_UP_PHASE = 0.15  # of the run
 

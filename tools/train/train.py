@@ -10,6 +10,7 @@ import os
 import pathlib
 import signal
 import sys
+import tempfile
 import time
 from collections import defaultdict
 
@@ -19,6 +20,7 @@ from data import Batch, Feeder, Mixture, Source
 from layout import Shape
 from model import Reasoner
 from optimizer import make_optimizers
+from ranks import Ranks, start_others
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 SUITES = "sum,mul,prog,sort,phase,walk,find"
@@ -56,7 +58,9 @@ def parse_options(arguments: list[str] | None = None) -> argparse.Namespace:
                         help="tokens from copy and look in the first 15 %% of the run")
     parser.add_argument("--lr", type=float, default=2e-3)
     parser.add_argument("--decay", type=float, default=0.4, help="last share of the run")
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--ranks", type=int, default=os.cpu_count(), metavar="N",
+                        help="processes, which share a step's tokens (default: one a core)")
+    parser.add_argument("--threads", type=int, default=1, help="of each process")
     parser.add_argument("--eager", action="store_true", help="do without torch.compile")
     parser.add_argument("--checkpoint-seconds", type=float, default=300)
     parser.add_argument("--program", default=REPOSITORY / "build/gcc-release/growpage")
@@ -116,11 +120,17 @@ class Scores:
         for suite, row in zip(batch.suites, per_row):
             self.sums[suite] += row
 
-    def take(self) -> dict:
-        """The line's figures; begins anew."""
-        total = sum(self.sums.values())
-        ratios = {suite: s[0::2] / s[1::2] for suite, s in sorted(self.sums.items())}
-        self.sums.clear()
+    def take(self, ranks: Ranks) -> dict:
+        """The line's figures, at the first process; begins anew."""
+        everybody, self.sums = ranks.gather(dict(self.sums)), defaultdict(self.sums.default_factory)
+        sums: dict[str, np.ndarray] = {}
+        for part in everybody:
+            for suite, values in part.items():
+                sums[suite] = sums.get(suite, 0) + values
+        if not sums:
+            return {}
+        total = sum(sums.values())
+        ratios = {suite: s[0::2] / s[1::2] for suite, s in sorted(sums.items())}
         return {
             "loss": round(total[0] / total[1], 4),
             "loss_of": {suite: round(r[0], 4) for suite, r in ratios.items()},
@@ -130,17 +140,19 @@ class Scores:
 
 
 class Run:
-    def __init__(self, options: argparse.Namespace):
-        self.options = options
+    """One process' part of a run."""
+
+    def __init__(self, options: argparse.Namespace, ranks: Ranks):
+        self.options, self.ranks = options, ranks
         torch.set_num_threads(options.threads)
         torch.manual_seed(options.seed)
         self.model = Reasoner(Shape())
-        self.optimizers = make_optimizers(self.model, options.lr)
+        self.optimizers = make_optimizers(self.model, options.lr, ranks)
         self.forward = self.model
         if not options.eager:
             self.forward = torch.compile(self.model, dynamic=True)
         self.step = self.tokens = 0
-        self.seconds = 0.0  # of training, in all sittings
+        self.seconds = self.clock = 0.0  # of training, in all sittings
         feeder_state = None
         if options.resume:
             feeder_state = self.load_checkpoint()
@@ -149,7 +161,7 @@ class Run:
         mixture = Mixture(options.suites, begin=options.difficulty[0], end=options.difficulty[1],
                           long_share=options.long_share, warm_up_share=options.warm_up_share)
         self.feeder = Feeder(Source(str(options.program), options.max_len), mixture, options.seed,
-                             options.batch_tokens, feeder_state)
+                             options.batch_tokens // ranks.count, feeder_state)
         self.mixture = mixture
         self.scores = Scores()
 
@@ -159,6 +171,8 @@ class Run:
         return self.options.out / "checkpoint.pt"
 
     def save_checkpoint(self):
+        if self.ranks.rank > 0:
+            return
         state = {
             "model": self.model.state_dict(),
             "optimizers": [o.state_dict() for o in self.optimizers],
@@ -186,10 +200,30 @@ class Run:
             return self.tokens / self.options.tokens
         return self.seconds / (60 * self.options.minutes)
 
-    def train_step(self, batch: Batch):
-        losses, correct = self.forward(*map(torch.from_numpy,
-                                            (batch.tokens, batch.places, batch.targets)))
-        losses.mean().backward()
+    def take_batch(self) -> Batch:
+        """Ours; the others take theirs from the same sequence."""
+        batches = [self.feeder.take(self.progress()) for _ in range(self.ranks.count)]
+        return batches[self.ranks.rank]
+
+    def gradients(self, batch: Batch, stop: bool) -> bool:
+        """Of the mean loss over everybody's tokens.  Returns whether anybody wants to stop."""
+        inputs = (batch.tokens, batch.places, batch.targets)
+        losses, correct = self.forward(*map(torch.from_numpy, inputs))
+        losses.sum().backward()
+        self.scores.add(batch, losses.detach().numpy(), correct.numpy())
+        now = time.monotonic()
+        seconds = now - self.clock if self.ranks.rank == 0 else 0.0
+        self.clock = now
+        counts = torch.tensor([len(batch.targets), batch.token_count, seconds, stop])
+        gradients = [p.grad for p in self.model.parameters()]
+        self.ranks.sum([*gradients, counts])
+        learned, tokens, seconds, stops = counts.tolist()
+        torch._foreach_div_(gradients, learned)
+        self.tokens += int(tokens)
+        self.seconds += seconds
+        return stops > 0
+
+    def update(self):
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), GRADIENT_NORM)
         rate = self.options.lr * rate_at(self.step, self.progress(), self.options.decay)
         for optimizer in self.optimizers:
@@ -197,17 +231,18 @@ class Run:
                 group["lr"] = rate
             optimizer.step()
             optimizer.zero_grad()
-        self.scores.add(batch, losses.detach().numpy(), correct.numpy())
         self.step += 1
-        self.tokens += batch.token_count
 
     def log(self, tokens: int, seconds: float):
+        scores = self.scores.take(self.ranks)
+        if self.ranks.rank > 0:
+            return
         line = {
             "step": self.step, "tokens": self.tokens, "seconds": round(self.seconds, 1),
             "tok_s": round(tokens / seconds), "progress": round(self.progress(), 4),
             "lr": self.optimizers[0].param_groups[0]["lr"],
             "difficulty": round(self.mixture.hardest(self.feeder.progress), 3),
-            **self.scores.take(),
+            **scores,
         }
         text = json.dumps(line)
         print(text, flush=True)
@@ -217,21 +252,30 @@ class Run:
     def train(self, stop: list):
         """Until the budget is used up or `stop` is no longer empty."""
         logged_tokens, logged_seconds, saved_seconds = self.tokens, self.seconds, self.seconds
-        clock = time.monotonic()
-        while self.progress() < 1 and not stop:
-            self.train_step(self.feeder.take(self.progress()))
-            now = time.monotonic()
-            self.seconds, clock = self.seconds + now - clock, now
-            if self.step % 50 == 0:
+        self.clock = time.monotonic()
+        stopped = False
+        while self.progress() < 1 and not stopped:
+            stopped = self.gradients(self.take_batch(), bool(stop))
+            self.update()
+            if self.step % 50 == 0 or stopped or self.progress() >= 1:
                 self.log(self.tokens - logged_tokens, self.seconds - logged_seconds)
                 logged_tokens, logged_seconds = self.tokens, self.seconds
             if self.seconds - saved_seconds >= self.options.checkpoint_seconds:
                 self.save_checkpoint()
                 saved_seconds = self.seconds
-        if self.tokens > logged_tokens:
-            self.log(self.tokens - logged_tokens, self.seconds - logged_seconds)
         self.save_checkpoint()
         self.feeder.close()
+
+
+def work(rank: int, options: argparse.Namespace, meeting_point: pathlib.Path):
+    """One process, from its start to its end."""
+    stop: list = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _frame: stop.append(number))
+    ranks = Ranks(rank, options.ranks, meeting_point)
+    Run(options, ranks).train(stop)
+    ranks.close()
+    return stop
 
 
 def main():
@@ -239,10 +283,12 @@ def main():
     options.out.mkdir(parents=True, exist_ok=True)
     if not options.resume and (options.out / "checkpoint.pt").exists():
         sys.exit(f"{options.out}: there is a run; --resume continues it")
-    stop: list = []
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda number, _frame: stop.append(number))
-    Run(options).train(stop)
+    with tempfile.TemporaryDirectory() as folder:
+        meeting_point = pathlib.Path(folder) / "ranks"
+        others = start_others(work, options.ranks, options, meeting_point)
+        stop = work(0, options, meeting_point)
+        for other in others:
+            other.join()
     if stop:
         sys.exit(f"stopped by signal {stop[0]}; --resume goes on")
 
