@@ -1,11 +1,11 @@
 /* The suites: families of small problems whose demand for memory differs between problems and moves
- * within one.  A problem is a line of text, a thought that leads to the answer step by step, and the
- * answer.  Models are trained on all three and graded on the answer alone.
+ * within one.  A problem is a line of text, a thought that leads to the answer step by step, and
+ * the answer.  Models are trained on all three and graded on the answer alone.
  *
  * Formats decide what a small model can learn: a name is a single lower-case letter and is always
- * followed directly by its value (a12), whoever refers to a name without its value writes it in upper
- * case (C=A+B), and whatever is worked on is restated before it is.  README.md has an example of
- * each.
+ * followed directly by its value (a12), whoever refers to a name without its value writes it in
+ * upper case (C=A+B), and whatever is worked on is restated before it is.  README.md has an example
+ * of each.
  *
  * Knows nothing of models and engines. */
 #ifndef GP_EVAL_SUITE_H

@@ -1,11 +1,11 @@
-/* find: names whose values sum to a target, by depth-first search.  A line is the names chosen, each
- * with its value and the sum so far, then the target and how the sum compares:
+/* find: names whose values sum to a target, by depth-first search.  A line is the names chosen,
+ * each with its value and the sum so far, then the target and how the sum compares:
  *
  *     a3 03,b9 12,c4 16:19<
  *
- * Too little: the next name of the alphabet joins.  Too much: the last name gives way to the next.
- * When there is no next name, the last one goes and the one before gives way.  Live are the prompt
- * and the last line; every abandoned branch is dead.  The long form searches longer. */
+ * Too little: the next name of the alphabet joins.  Too much: the last name gives way to the
+ * next. When there is no next name, the last one goes and the one before gives way.  Live are
+ * the prompt and the last line; every abandoned branch is dead.  The long form searches longer. */
 #include "eval/suite_make.h"
 #include "eval/trace.h"
 

@@ -1,10 +1,11 @@
-/* phase: wide look-ups and narrow sums in turn, one running total modulo 100.  A wide phase adds the
- * named entries of the table, a narrow one the same number again and again:
+/* phase: wide look-ups and narrow sums in turn, one running total modulo 100.  A wide phase adds
+ * the named entries of the table, a narrow one the same number again and again:
  *
  *     1ACB                              2+07*3
  *     #00+a37 0+7+0=07 0+3+0=03         3 #25+07 5+7+0=12 2+0+1=03
  *
- * Live are the total and those entries of the table that a later phase names, narrow phases or not. */
+ * Live are the total and those entries of the table that a later phase names, narrow phases or
+ * not. */
 #include "eval/suite_make.h"
 #include "eval/trace.h"
 
