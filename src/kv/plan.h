@@ -16,4 +16,17 @@
 uint32_t gp_plan_shift(const uint32_t *kept, uint32_t keep, uint32_t slots, uint32_t protect,
                        uint32_t *moves);
 
+/* Move as little as can be: survivors beyond the first `count` slots go into the holes among those.
+ *   stay [count]  the slots that stay, ascending
+ *   moves         [2 * count]; no slot is read after it was written */
+uint32_t gp_plan_fill(const uint32_t *stay, uint32_t count, uint32_t slots, uint32_t *moves);
+
+/* As gp_plan_shift(), but kept may be in any order, and stays in it; keep + protect < slots.  Moves
+ * are carried out in their order; the slot behind the survivors may serve as a place in
+ * between.
+ *   moves    [2 * (keep + protect) + 2 * ((keep + protect) / 2)]
+ *   scratch  [slots] */
+uint32_t gp_plan_order(const uint32_t *kept, uint32_t keep, uint32_t slots, uint32_t protect,
+                       uint32_t *moves, uint32_t *scratch);
+
 #endif
