@@ -15,6 +15,21 @@ enum gp_policy {
     GP_POLICY_RANDOM,   /* compresses with a given probability, else grows           */
     GP_POLICY_INVERSE,  /* grows when delta <= threshold: the ablation               */
     GP_POLICY_SHRINK,   /* growpage that also gives pages back                       */
+    /* Fixed budgets with scores of their own (docs/POLICIES.md). */
+    GP_POLICY_ZIPAGE,    /* window attention, decayed memory, redundancy in a page       */
+    GP_POLICY_GKV,       /* window attention, decayed memory, redundancy in the cache    */
+    GP_POLICY_RKV,       /* window attention and redundancy in the cache                 */
+    GP_POLICY_MORPHKV,   /* window attention, a token for a token                        */
+    GP_POLICY_SNAPKV,    /* window attention, pooled                                     */
+    GP_POLICY_H2O,       /* the attention of all queries, a token for a token            */
+    GP_POLICY_STREAMING, /* the first tokens and the newest                              */
+};
+
+/* When a fixed-budget policy cuts the cache to its budget; others know `page` only. */
+enum gp_kv_trigger {
+    GP_TRIGGER_PAGE,  /* when its pages are full                                     */
+    GP_TRIGGER_STEPS, /* every trigger_steps tokens                                  */
+    GP_TRIGGER_TOKEN, /* before every token beyond the budget                        */
 };
 
 enum gp_metric {
@@ -48,9 +63,75 @@ enum gp_kv_resume {
     GP_RESUME_RECOMPUTE
 };
 
+/* What a token's score is made of. */
+enum gp_score_source {
+    GP_SCORE_WINDOW,   /* attention of the newest `window` queries, when the cache is cut  */
+    GP_SCORE_ALL,      /* attention of every query, summed up as they run                  */
+    GP_SCORE_POSITION, /* the newer the better                                             */
+};
+enum gp_score_group {
+    GP_GROUP_LOGITS, /* the largest logit of the group, then softmax */
+    GP_GROUP_MAX,    /* softmax per query head, then the largest     */
+    GP_GROUP_MEAN,   /* softmax per query head, then the mean        */
+};
+enum gp_score_reduce {
+    GP_REDUCE_MEAN,
+    GP_REDUCE_SUM,
+    GP_REDUCE_MAX
+};
+enum gp_score_history {
+    GP_HISTORY_NONE,
+    GP_HISTORY_MAX,  /* max(decay * before, now)         */
+    GP_HISTORY_MEAN, /* decay * before + (1 - decay) * now */
+    GP_HISTORY_SUM,  /* decay * before + now             */
+};
+enum gp_score_pool {
+    GP_POOL_NONE,
+    GP_POOL_MAX, /* of the neighbours that are there                */
+    GP_POOL_MEAN /* neighbours that are not there count as 0        */
+};
+enum gp_score_redundancy {
+    GP_REDUNDANCY_NONE,
+    GP_REDUNDANCY_PAGE, /* a key is compared with those of its page  */
+    GP_REDUNDANCY_CACHE /* ... with all of them                      */
+};
+
+/* The scorer of the fixed-budget policies, switch by switch, in the order in which they apply.
+ * gp_policy_parse() sets all of them to the policy's own (docs/POLICIES.md has the table); change
+ * them afterwards. */
+struct gp_scorer {
+    enum gp_score_source source;
+    uint32_t window; /* queries that score, after RoPE: 16, 8, 31                        */
+    enum gp_score_group group;
+    bool window_keys; /* softmax over the newest tokens, too (each query sees what it saw);
+                         false: over those that may be dropped                            */
+    enum gp_score_reduce
+        reduce;           /* over the window's queries                                        */
+    bool normalize;       /* divide by the largest score before history                       */
+    bool remember_newest; /* the newest tokens take part in normalize, history and pool; false:
+                            they are left out behind the softmax                             */
+    enum gp_score_history
+        history; /* what a token scored at the cut before                            */
+    float decay;
+    enum gp_score_pool pool; /* over neighbouring slots                                          */
+    uint32_t pool_width;     /* odd                                                              */
+    bool pool_first_only;    /* at the first cut alone                                           */
+    enum gp_score_redundancy
+        redundancy;            /* penalty for keys like others                                   */
+    float redundancy_scale;    /* tau: similarities are summed and divided by tau * how many    */
+    bool redundancy_slot0;     /* a key like no other exempts slot 0 (R-KV's code does)         */
+    bool redundancy_normalize; /* divide the penalty by its largest                             */
+    float lambda;              /* lambda * score - (1 - lambda) * penalty                       */
+    uint32_t sinks;            /* first tokens never dropped                                    */
+    bool keep_order;           /* survivors stay in order; false: the best first                */
+    bool cache_positions;      /* positions are places in the cache: keys are kept before RoPE and
+                                  rotated at each step (StreamingLLM)                           */
+    bool count_prompt; /* steps trigger: N divides all tokens, not those behind the prompt */
+};
+
 struct gp_kv_options {
     enum gp_policy policy;
-    uint32_t budget_tokens;      /* fixed: T, rounded down to pages, at least 2 pages     */
+    uint32_t budget_tokens;      /* T.  fixed: rounded down to pages, at least 2 pages    */
     double compress_probability; /* random: 0.7                                          */
     uint64_t seed;               /* random: its own stream                                */
     double shrink_threshold;     /* shrink: -0.005                                        */
@@ -69,12 +150,17 @@ struct gp_kv_options {
     double pressure;        /* grow unasked below this share of the pool; 0: off     */
 
     uint32_t local;   /* k_loc (section 4); 0: a quarter of the page           */
-    uint32_t protect; /* newest slots never dropped; 0: 16, or 8 when b = 16   */
+    uint32_t protect; /* newest slots never dropped; 0: 16, or 8 when b = 16; a
+                         scorer's window, or what its policy says              */
     enum gp_gqa_score gqa_score;
     enum gp_score_domain score_domain;
 
     enum gp_kv_fallback fallback; /* section 6 */
     enum gp_kv_resume resume;
+
+    enum gp_kv_trigger trigger; /* fixed-budget policies with a scorer            */
+    uint32_t trigger_steps;     /* 128                                            */
+    struct gp_scorer scorer;
 };
 
 /* ---- sampling ---- */

@@ -165,3 +165,32 @@ void gp_select(const float *score, uint32_t slot_count, uint32_t page_tokens, ui
         for (uint64_t bits = scratch[word]; bits; bits &= bits - 1)
             kept[kept_count++] = word * 64 + (uint32_t)__builtin_ctzll(bits);
 }
+
+/* Let the key at `at` sink in a heap whose smallest is on top. */
+static void sink(uint64_t *heap, uint32_t n, uint32_t at)
+{
+    for (uint32_t child = 2 * at + 1; child < n; child = 2 * at + 1) {
+        const uint64_t key = heap[at];
+
+        if (child + 1 < n && heap[child + 1] < heap[child])
+            child++;
+        if (key <= heap[child])
+            return;
+        heap[at] = heap[child];
+        heap[child] = key;
+        at = child;
+    }
+}
+
+void gp_best_first(const float *score, uint32_t *slots, uint32_t count, uint64_t *scratch)
+{
+    for (uint32_t i = 0; i < count; i++)
+        scratch[i] = selection_key(score[slots[i]], slots[i]);
+    for (uint32_t i = count / 2; i-- > 0;)
+        sink(scratch, count, i);
+    for (uint32_t left = count; left > 0; left--) {
+        slots[left - 1] = (uint32_t)scratch[0];
+        scratch[0] = scratch[left - 1];
+        sink(scratch, left - 1, 0);
+    }
+}

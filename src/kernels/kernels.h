@@ -31,6 +31,7 @@
 #include <stdint.h>
 
 #include "base/limits.h"
+#include "growpage_options.h"
 
 struct gp_error;
 
@@ -247,6 +248,51 @@ uint32_t gp_coverage_count(const uint32_t *weights, uint32_t n, double coverage,
  * quota).  kept [keep] receives slots in ascending order; scratch [slot_count] uint64. */
 void gp_select(const float *score, uint32_t slot_count, uint32_t page_tokens, uint32_t local,
                uint32_t keep, uint32_t *kept, uint64_t *scratch);
+
+/* `slots` of a selection into another order: the largest score first, ties to the higher slot.
+ * scratch [count] uint64. */
+void gp_best_first(const float *score, uint32_t *slots, uint32_t count, uint64_t *scratch);
+
+/* What lies in a slot as floats, exactly: the key [k_dim], and the value [v_dim] unless NULL. */
+void gp_kv_load(const struct gp_kv_view *kv, uint32_t slot, float *key, float *value);
+
+/* ---- the scorer of the fixed-budget policies ---- */
+
+/* What one KV head shows it. */
+struct gp_score_input {
+    const struct gp_kv_view *kv;
+    uint32_t slots; /* in use */
+    /* The window: queries after RoPE, the oldest first.  That of row r and of head h of the group
+     * lies at queries + ((query_first + r) % query_ring) * query_stride + h * k_dim. */
+    const float *queries;
+    size_t query_stride;
+    uint32_t query_ring, query_first, query_count;
+    uint32_t group;
+    float scale;
+    /* [slots] the token's place in the sequence, when slots do not lie in that order; or NULL: a
+     * slot's place is its number, and next is slots. */
+    const uint32_t *position;
+    uint32_t next;    /* the place of the token that comes next; the newest query's is one less */
+    uint32_t protect; /* newest tokens that stay whatever their score; below slots            */
+    const float *before; /* [before_count] what the first slots scored at the cut before; with
+                              GP_SCORE_ALL the sum so far, of all                              */
+    uint32_t before_count;
+    bool first; /* no cut was before this one */
+};
+
+/* score [slots]: the larger the better; +infinity for sinks; of slots that stay anyway nothing is
+ * said.  memory [slots] is what the next cut takes as `before`, 0 where there is nothing to
+ * remember.  work: gp_score_work_floats() floats. */
+void gp_score(const struct gp_kernels *k, const struct gp_scorer *how,
+              const struct gp_score_input *in, float *memory, float *score, float *work);
+size_t gp_score_work_floats(uint32_t slots, uint32_t k_dim);
+
+/* out [slots]: the weights of one row of queries (that of head h at q + h * k_dim), joined over the
+ * group; tokens at places from `end` on have none.  Of `in` it reads kv, slots, group, scale and
+ * position.  work [slots]. */
+void gp_score_row(const struct gp_kernels *k, enum gp_score_group join,
+                  const struct gp_score_input *in, const float *q, uint32_t end, float *out,
+                  float *work);
 
 /* ---- levels ---- */
 

@@ -19,6 +19,16 @@ static float elem_get(enum gp_kv_type type, const uint8_t *block, size_t index)
     return type == GP_KV_F16 ? gp_f16_to_f32(bits) : gp_bf16_to_f32(bits);
 }
 
+void gp_kv_load(const struct gp_kv_view *kv, uint32_t slot, float *key, float *value)
+{
+    const uint8_t *block = gp_kv_block(kv, slot);
+
+    for (uint32_t i = 0; i < kv->k_dim; i++)
+        key[i] = elem_get(kv->type, block, gp_kv_key_index(kv, slot % kv->page_tokens, i));
+    for (uint32_t j = 0; value && j < kv->v_dim; j++)
+        value[j] = elem_get(kv->type, block, gp_kv_value_index(kv, slot % kv->page_tokens) + j);
+}
+
 static void elem_put(enum gp_kv_type type, uint8_t *block, size_t index, float value)
 {
     uint16_t bits;
