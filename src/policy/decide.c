@@ -7,8 +7,8 @@
  *   2. full?            It grows; it has nothing else, and max_pages does not bind it.
  *   3. not yet at its initial pages, or its fixed budget?   It grows (`initial`).
  *   4. the pool nearly empty, and the option set?           It grows (`pressure`).
- *   5. otherwise the policy speaks: a fixed budget that is full compresses, `random` draws, the
- *      others look at delta.
+ *   5. otherwise the policy speaks: a fixed budget that is full compresses (with a scorer or
+ *      without), `random` draws, the others look at delta.
  *
  * Whatever grew in 3 to 5 at max_pages compresses instead (`capped`).  The order matters for the
  * books: only 2 and 5 are primary decisions. */
@@ -49,13 +49,23 @@ uint32_t gp_policy_initial_pages(const struct gp_kv_options *options, uint32_t p
     case GP_POLICY_FIXED:
         return gp_policy_budget_pages(options, page_tokens);
     default:
-        return options->initial_pages;
+        break;
     }
+    if (!gp_policy_scores(options))
+        return options->initial_pages;
+    /* With a trigger of its own it never asks at full pages: it grows from cut to cut. */
+    return options->trigger == GP_TRIGGER_PAGE ? gp_policy_rest_pages(options, page_tokens) : 0;
+}
+
+/* A budget is not given up because the pool is empty. */
+static bool has_budget(const struct gp_kv_options *options)
+{
+    return options->policy == GP_POLICY_FIXED || gp_policy_scores(options);
 }
 
 static bool pool_is_idle(const struct gp_kv_options *options, const struct gp_boundary_view *view)
 {
-    return options->policy != GP_POLICY_FIXED &&
+    return !has_budget(options) &&
            (double)view->pool_used < options->pressure * (double)view->pool_total;
 }
 
@@ -92,6 +102,13 @@ static enum gp_policy_action ask_policy(const struct gp_kv_options *options,
         grow = true;
         break;
     case GP_POLICY_FIXED:
+    case GP_POLICY_ZIPAGE:
+    case GP_POLICY_GKV:
+    case GP_POLICY_RKV:
+    case GP_POLICY_MORPHKV:
+    case GP_POLICY_SNAPKV:
+    case GP_POLICY_H2O:
+    case GP_POLICY_STREAMING:
         break;
     case GP_POLICY_RANDOM:
         grow = gp_rng_uniform_at(options->seed, RANDOM_STREAM, view->index) >=
@@ -136,5 +153,9 @@ struct gp_decision gp_policy_decide(const struct gp_kv_options *options,
 bool gp_policy_may_compress(const struct gp_kv_options *options,
                             const struct gp_boundary_view *view)
 {
-    return options->policy != GP_POLICY_FULL && view->pages >= 2 && view->has_summaries;
+    if (options->policy == GP_POLICY_FULL || view->pages < 2 || !view->has_summaries)
+        return false;
+    return !gp_policy_scores(options) ||
+           gp_policy_slots_after(options, view->page_tokens, view->pages) >
+               gp_policy_protected(options);
 }

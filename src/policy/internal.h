@@ -5,7 +5,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/error.h"
 #include "growpage_options.h"
+#include "policy/policy.h"
 
 /* Most pages that a request of this policy may hold once it has summaries: a fixed budget's, the
  * request's own max_pages, or both; UINT32_MAX when nothing bounds it. */
@@ -13,5 +15,29 @@ uint32_t gp_policy_cap_pages(const struct gp_kv_options *options, uint32_t page_
 
 /* A fixed budget in pages: rounded down, at least 2. */
 uint32_t gp_policy_budget_pages(const struct gp_kv_options *options, uint32_t page_tokens);
+
+/* ---- baselines.c: policies with a scorer ---- */
+
+#define GP_POLICY_WINDOW_MAX 1024u
+
+/* Trigger and scorer as the policy's own row has them. */
+void gp_policy_set_scorer(struct gp_kv_options *options);
+
+/* The budget in slots (zipage: whole pages), and the pages that it takes with the room for what
+ * comes next. */
+uint32_t gp_policy_budget_slots(const struct gp_kv_options *options, uint32_t page_tokens);
+uint32_t gp_policy_rest_pages(const struct gp_kv_options *options, uint32_t page_tokens);
+
+/* The newest tokens that a cut never drops. */
+uint32_t gp_policy_protected(const struct gp_kv_options *options);
+
+/* Slots in use behind a cut at full pages that leaves pages_after of them. */
+uint32_t gp_policy_slots_after(const struct gp_kv_options *options, uint32_t page_tokens,
+                               uint32_t pages_after);
+struct gp_retention gp_policy_retain_scored(const struct gp_kv_options *options,
+                                            uint32_t page_tokens, uint32_t pages);
+
+int gp_policy_check_scorer(const struct gp_kv_options *options, const char *name,
+                           uint32_t page_tokens, struct gp_error *err);
 
 #endif

@@ -22,6 +22,19 @@ int gp_policy_check(const struct gp_kv_options *options, uint32_t page_tokens,
 int gp_policy_from_text(const char *text, struct gp_kv_options *options, struct gp_error *err);
 void gp_policy_to_text(const struct gp_kv_options *options, char out[64]);
 
+/* Does the policy have a scorer (docs/POLICIES.md)?  The others go by the query summaries. */
+bool gp_policy_scores(const struct gp_kv_options *options);
+
+/* What a policy wants of an engine beside pages.  All zero where it goes by the summaries. */
+struct gp_policy_needs {
+    bool scorer;     /* room to score and to cut                             */
+    uint32_t window; /* newest queries of each sequence, after RoPE              */
+    bool memory;     /* a number a slot that stays with it                       */
+    bool positions;  /* each slot's place in the sequence                        */
+    bool rotation;   /* keys before RoPE, and room to rotate a whole cache       */
+};
+struct gp_policy_needs gp_policy_needs(const struct gp_kv_options *options);
+
 /* ---- demand ---- */
 
 /* What the kernels counted over all layers and heads.  For top-p the sums are integers, so the
@@ -91,15 +104,25 @@ uint32_t gp_policy_initial_pages(const struct gp_kv_options *options, uint32_t p
 
 /* ---- retention ---- */
 
-/* Compress & Hold in numbers (section 4).  slots = pages * b before; (pages_after - 1) * b
- * after. */
+/* Compress & Hold in numbers (section 4).  slots = pages * b before. */
 struct gp_retention {
     uint32_t pages_after; /* P', at most P                                     */
     uint32_t protect;     /* newest slots kept whatever their score            */
-    uint32_t keep;        /* K = (P' - 1) * b - protect history slots a head   */
+    uint32_t keep;        /* history slots a head; keep + protect are in use after: (P' - 1) * b,
+                             or what a scorer's budget says                    */
     uint32_t local;       /* k_loc, lowered until the locals of all pages fit  */
 };
 struct gp_retention gp_policy_retention(const struct gp_kv_options *options, uint32_t page_tokens,
                                         uint32_t pages, enum gp_policy_action action);
+
+/* A cut of a policy with a scorer, outside a boundary: back to the budget. */
+struct gp_retention gp_policy_cut(const struct gp_kv_options *options, uint32_t page_tokens,
+                                  uint32_t pages);
+
+/* How many more rows run before the policy's own trigger cuts; 0: now, before the next row.
+ * UINT32_MAX: never, it waits for full pages.  prefill rows are a prompt's, computed have run,
+ * cached slots are in use. */
+uint32_t gp_policy_rows_to_cut(const struct gp_kv_options *options, uint32_t page_tokens,
+                               uint32_t prefill, uint32_t computed, uint32_t cached);
 
 #endif

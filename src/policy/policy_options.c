@@ -9,6 +9,23 @@
 #include "base/limits.h"
 #include "policy/internal.h"
 
+static const char *const policy_names[] = {
+    [GP_POLICY_FULL] = "full",
+    [GP_POLICY_GROWPAGE] = "growpage",
+    [GP_POLICY_FIXED] = "fixed",
+    [GP_POLICY_RANDOM] = "random",
+    [GP_POLICY_INVERSE] = "inverse",
+    [GP_POLICY_SHRINK] = "shrink",
+    [GP_POLICY_ZIPAGE] = "zipage",
+    [GP_POLICY_GKV] = "gkv",
+    [GP_POLICY_RKV] = "rkv",
+    [GP_POLICY_MORPHKV] = "morphkv",
+    [GP_POLICY_SNAPKV] = "snapkv",
+    [GP_POLICY_H2O] = "h2o",
+    [GP_POLICY_STREAMING] = "streaming",
+};
+#define POLICY_COUNT (sizeof policy_names / sizeof policy_names[0])
+
 void gp_policy_defaults(struct gp_kv_options *options)
 {
     *options = (struct gp_kv_options){
@@ -29,6 +46,8 @@ void gp_policy_defaults(struct gp_kv_options *options)
         .score_domain = GP_DOMAIN_UNPROTECTED,
         .fallback = GP_FALLBACK_COMPRESS,
         .resume = GP_RESUME_REPLAY,
+        .trigger = GP_TRIGGER_PAGE,
+        .trigger_steps = 128,
     };
 }
 
@@ -72,7 +91,7 @@ static int check_pages(const struct gp_kv_options *o, uint32_t page_tokens, stru
     if (o->local > page_tokens)
         return gp_fail(err, GP_EINVAL, "kv-local: %u is more than a page of %u tokens", o->local,
                        page_tokens);
-    if (o->protect >= page_tokens)
+    if (o->protect >= page_tokens && !gp_policy_scores(o))
         return gp_fail(err, GP_EINVAL, "kv-protect: %u is not below a page of %u tokens",
                        o->protect, page_tokens);
     return GP_OK;
@@ -91,7 +110,7 @@ int gp_policy_check(const struct gp_kv_options *options, uint32_t page_tokens, s
         const char *what;
         int value, last;
     } enums[] = {
-        {"kv", (int)options->policy, GP_POLICY_SHRINK},
+        {"kv", (int)options->policy, GP_POLICY_STREAMING},
         {"kv-summary-init", (int)options->summary_init, GP_SUMMARY_ZERO},
         {"kv-metric", (int)options->metric, GP_METRIC_EXP_ENTROPY},
         {"kv-gqa-demand", (int)options->gqa_demand, GP_GQA_PER_HEAD},
@@ -99,6 +118,7 @@ int gp_policy_check(const struct gp_kv_options *options, uint32_t page_tokens, s
         {"kv-score-domain", (int)options->score_domain, GP_DOMAIN_ALL},
         {"kv-fallback", (int)options->fallback, GP_FALLBACK_PREEMPT},
         {"kv-resume", (int)options->resume, GP_RESUME_RECOMPUTE},
+        {"kv-trigger", (int)options->trigger, GP_TRIGGER_TOKEN},
     };
 
     for (size_t i = 0; i < sizeof enums / sizeof enums[0]; i++) {
@@ -109,7 +129,10 @@ int gp_policy_check(const struct gp_kv_options *options, uint32_t page_tokens, s
     }
     int rc = check_numbers(options, err);
 
-    return rc ? rc : check_pages(options, page_tokens, err);
+    if (!rc)
+        rc = check_pages(options, page_tokens, err);
+    return rc ? rc
+              : gp_policy_check_scorer(options, policy_names[options->policy], page_tokens, err);
 }
 
 /* ---- text ---- */
@@ -172,14 +195,14 @@ static bool parse_number(const char *text, double *out)
     return true;
 }
 
-static int parse_fixed(const char *text, const struct words *words, struct gp_kv_options *options,
-                       struct gp_error *err)
+static int parse_budget(const char *text, const struct words *words, struct gp_kv_options *options,
+                        struct gp_error *err)
 {
     uint32_t budget;
 
     if (!words->first)
-        return gp_fail(err, GP_EINVAL, "kv policy %s: a budget in tokens is missing (fixed:T)",
-                       text);
+        return gp_fail(err, GP_EINVAL, "kv policy %s: a budget in tokens is missing (%s:T)", text,
+                       words->name);
     if (words->second)
         return gp_fail(err, GP_EINVAL, "kv policy %s: nothing may follow the budget", text);
     if (!parse_count(words->first, &budget) || budget == 0)
@@ -217,12 +240,6 @@ static int parse_shrink(const char *text, const struct words *words, struct gp_k
     return GP_OK;
 }
 
-static const char *const policy_names[] = {
-    [GP_POLICY_FULL] = "full",     [GP_POLICY_GROWPAGE] = "growpage", [GP_POLICY_FIXED] = "fixed",
-    [GP_POLICY_RANDOM] = "random", [GP_POLICY_INVERSE] = "inverse",   [GP_POLICY_SHRINK] = "shrink",
-};
-#define POLICY_COUNT (sizeof policy_names / sizeof policy_names[0])
-
 int gp_policy_from_text(const char *text, struct gp_kv_options *options, struct gp_error *err)
 {
     struct gp_kv_options parsed = *options, defaults;
@@ -237,13 +254,22 @@ int gp_policy_from_text(const char *text, struct gp_kv_options *options, struct 
     if (policy == POLICY_COUNT)
         return gp_fail(err, GP_EINVAL,
                        "kv policy %.80s: not one of full, growpage, fixed:T, random[:P], inverse, "
-                       "shrink[:LOW:FLOOR]",
+                       "shrink[:LOW:FLOOR], zipage:T, gkv:T, rkv:T, morphkv:T, snapkv:T, h2o:T, "
+                       "streaming:T",
                        text);
     gp_policy_defaults(&defaults);
     parsed.policy = (enum gp_policy)policy;
+    parsed.trigger = defaults.trigger;
+    if (gp_policy_scores(&parsed)) {
+        gp_policy_set_scorer(&parsed);
+        rc = parse_budget(text, &words, &parsed, err);
+        if (rc == GP_OK)
+            *options = parsed;
+        return rc;
+    }
     switch (parsed.policy) {
     case GP_POLICY_FIXED:
-        rc = parse_fixed(text, &words, &parsed, err);
+        rc = parse_budget(text, &words, &parsed, err);
         break;
     case GP_POLICY_RANDOM:
         parsed.compress_probability = defaults.compress_probability;
@@ -279,10 +305,11 @@ void gp_policy_to_text(const struct gp_kv_options *options, char out[64])
         (size_t)options->policy < POLICY_COUNT ? policy_names[options->policy] : "unknown";
     char number[32];
 
-    switch (options->policy) {
-    case GP_POLICY_FIXED:
+    if (options->policy == GP_POLICY_FIXED || gp_policy_scores(options)) {
         snprintf(out, 64, "%s:%u", name, options->budget_tokens);
-        break;
+        return;
+    }
+    switch (options->policy) {
     case GP_POLICY_RANDOM:
         format_number(options->compress_probability, number);
         snprintf(out, 64, "%s:%s", name, number);

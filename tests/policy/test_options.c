@@ -41,7 +41,7 @@ static void defaults_are_those_of_the_paper(void **state)
 /* Each breaks one field; the message must name it. */
 static void break_kv(struct gp_kv_options *o)
 {
-    o->policy = (enum gp_policy)6;
+    o->policy = (enum gp_policy)(GP_POLICY_STREAMING + 1);
 }
 static void break_budget(struct gp_kv_options *o)
 {
@@ -257,7 +257,14 @@ static void wrong_text_is_refused_and_changes_nothing(void **state)
         "shrink:a:5",
         "shrink:-0.1:-5",
         "shrink:-0.1:5:6",
-        "zipage:4096",
+        "zipage",
+        "zipage:0",
+        "gkv:1:2",
+        "rkv:x",
+        "morphkv:",
+        "h2o:-4",
+        "streaming:4294967296",
+        "minference:4096",
         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
     };
 
