@@ -71,6 +71,7 @@ struct gp_forward {
     const struct gp_cache *cache;
     uint32_t block_count;
     uint32_t wanted_count;
+    bool adds_memory; /* some segment does */
     uint32_t layer;
     uint32_t kinds; /* bit set of the forms that the next products want */
     struct product products[PRODUCTS_MAX];
@@ -297,6 +298,17 @@ static void update_summaries(const struct gp_forward *f, const struct gp_segment
         cache->query_rms[slot * hp->head_count + head] = f->kernels->rms(q, hp->key_dim);
 }
 
+/* The window's row for row i of the segment: all heads of one layer. */
+static float *window_query(const struct gp_forward *f, const struct gp_segment *s, uint32_t i)
+{
+    const struct gp_hparams *hp = &f->weights->hp;
+    const struct gp_cache *cache = f->cache;
+    size_t slot = (size_t)f->layer * cache->summary_slots + s->query_slot;
+    size_t row = slot * cache->window_rows + (s->pos_begin + i) % cache->window_rows;
+
+    return cache->windows + row * hp->head_count * hp->key_dim;
+}
+
 static void finish_query_head(const struct gp_forward *f, const struct gp_segment *s,
                               uint32_t first_row, uint32_t head)
 {
@@ -316,6 +328,22 @@ static void finish_query_head(const struct gp_forward *f, const struct gp_segmen
         if (s->summary_slot != GP_NO_SUMMARY && i >= s->generated_from)
             update_summaries(f, s, head, i, q);
         f->kernels->rope(q, f->cos + r * pairs, f->sin + r * pairs, hp->rope_dim, hp->rope_neox);
+        if (s->keep_queries && s->row_count - i <= f->cache->window_rows)
+            memcpy(window_query(f, s, i) + at, q, hp->key_dim * sizeof *q);
+    }
+}
+
+/* With positions: each row's own, for every slot that it writes. */
+static void note_positions(const struct gp_forward *f, const struct gp_segment *s, uint32_t head)
+{
+    const struct gp_hparams *hp = &f->weights->hp;
+    uint32_t b = f->cache->page_tokens;
+
+    for (uint32_t i = s->store_from; i < s->row_count; i++) {
+        uint32_t slot = s->slot_begin + i;
+        size_t word = gp_cache_word(f->cache, hp, s->pages[slot / b], f->layer, head) + slot % b;
+
+        f->cache->positions[word] = s->pos_begin + i;
     }
 }
 
@@ -339,11 +367,15 @@ static void finish_kv_head(const struct gp_forward *f, const struct gp_segment *
             f->kernels->add(k, layer->k_bias + k_at, hp->key_dim);
         if (layer->k_norm)
             f->kernels->rms_norm(k, k, layer->k_norm, hp->key_dim, hp->rms_eps);
-        f->kernels->rope(k, f->cos + r * pairs, f->sin + r * pairs, hp->rope_dim, hp->rope_neox);
+        if (!s->cache_positions)
+            f->kernels->rope(k, f->cos + r * pairs, f->sin + r * pairs, hp->rope_dim,
+                             hp->rope_neox);
         if (layer->v_bias)
             f->kernels->add(v, layer->v_bias + v_at, hp->value_dim);
         f->kernels->kv_store(&view, s->slot_begin + i, k, v);
     }
+    if (s->positions)
+        note_positions(f, s, head);
 }
 
 /* Items are heads, query heads before KV heads, segment after segment.  A head's rows are one
@@ -366,6 +398,45 @@ static void finish_heads(void *ctx, uint32_t begin, uint32_t end, uint32_t worke
     }
 }
 
+/* A head's cache with its keys rotated by their places: `slots` of them, in slot order.  A token
+ * behind the sinks has moved up by as many places as were dropped before it. */
+static struct gp_kv_view rotate_cache(const struct gp_forward *f, const struct gp_segment *s,
+                                      const struct gp_kv_view *view, uint32_t head, uint32_t slots,
+                                      uint32_t worker)
+{
+    const struct gp_hparams *hp = &f->weights->hp;
+    const struct gp_cache *cache = f->cache;
+    size_t pairs = hp->rope_dim / 2;
+    uint32_t b = cache->page_tokens, dropped = s->pos_begin - s->slot_begin;
+    float key[GP_LIMIT_HEAD_DIM], value[GP_LIMIT_HEAD_DIM];
+    struct gp_kv_view out = {
+        .base = cache->rotated + worker * cache->rotated_bytes,
+        .page_bytes = cache->rotated_block_bytes,
+        .pages = cache->rotated_pages,
+        .page_tokens = b,
+        .k_dim = view->k_dim,
+        .v_dim = view->v_dim,
+        .type = GP_KV_F32,
+    };
+
+    gp_assert(slots <= cache->slots_max);
+    for (uint32_t slot = 0; slot < slots; slot++) {
+        uint32_t place = slot;
+
+        if (s->positions) {
+            place = cache->positions[gp_cache_word(cache, hp, s->pages[slot / b], f->layer, head) +
+                                     slot % b];
+            place -= place < s->sinks ? 0 : dropped;
+        }
+        gp_assert(place < cache->slots_max);
+        gp_kv_load(view, slot, key, value);
+        f->kernels->rope(key, cache->place_cos + place * pairs, cache->place_sin + place * pairs,
+                         hp->rope_dim, hp->rope_neox);
+        f->kernels->kv_store(&out, slot, key, value);
+    }
+    return out;
+}
+
 /* Items are KV heads of row blocks. */
 static void attend(void *ctx, uint32_t begin, uint32_t end, uint32_t worker)
 {
@@ -378,14 +449,52 @@ static void attend(void *ctx, uint32_t begin, uint32_t end, uint32_t worker)
     for (uint32_t i = begin; i < end; i++) {
         const struct row_block *b = &f->blocks[i / hp->kv_head_count];
         uint32_t head = i % hp->kv_head_count;
-        struct gp_kv_view view =
-            gp_cache_view(f->cache, hp, f->batch->segments[b->segment].pages, f->layer, head);
+        const struct gp_segment *s = &f->batch->segments[b->segment];
+        struct gp_kv_view view = gp_cache_view(f->cache, hp, s->pages, f->layer, head);
 
+        if (s->cache_positions)
+            view = rotate_cache(f, s, &view, head, f->visible[b->row + b->row_count - 1], worker);
         f->kernels->attention(&view, f->q + b->row * q_stride + (size_t)head * g * hp->key_dim,
                               q_stride, g, b->row_count, f->visible + b->row, hp->attention_scale,
                               f->attended + b->row * out_stride + (size_t)head * g * hp->value_dim,
                               out_stride,
                               f->attention_scratch + worker * f->attention_scratch_bytes);
+    }
+}
+
+/* Items are KV heads of segments: every row adds its weights to the memory of the slots it sees,
+ * in the order of rows, whatever chunks they come in. */
+static void add_memory(void *ctx, uint32_t begin, uint32_t end, uint32_t worker)
+{
+    const struct gp_forward *f = ctx;
+    const struct gp_hparams *hp = &f->weights->hp;
+    const struct gp_cache *cache = f->cache;
+    uint32_t g = hp->head_count / hp->kv_head_count, b = cache->page_tokens;
+    float *weights = cache->row_work + (size_t)worker * 2 * cache->slots_max;
+
+    for (uint32_t i = begin; i < end; i++) {
+        const struct gp_segment *s = &f->batch->segments[i / hp->kv_head_count];
+        uint32_t head = i % hp->kv_head_count, first = f->segment_row[i / hp->kv_head_count];
+        struct gp_kv_view view = gp_cache_view(cache, hp, s->pages, f->layer, head);
+        struct gp_score_input in = {.kv = &view, .group = g, .scale = hp->attention_scale};
+
+        for (uint32_t r = first; s->add_memory && r < first + s->row_count; r++) {
+            const float *q = f->q + ((size_t)r * hp->head_count + (size_t)head * g) * hp->key_dim;
+
+            in.slots = f->visible[r];
+            gp_assert(in.slots <= cache->slots_max);
+            gp_score_row(f->kernels, s->join, &in, q, in.slots, weights,
+                         weights + cache->slots_max);
+            for (uint32_t at = 0; at < in.slots; at += b) {
+                uint32_t left = in.slots - at;
+                float *memory =
+                    cache->memory + gp_cache_word(cache, hp, s->pages[at / b], f->layer, head);
+
+                if (left <= b)
+                    memory[left - 1] = 0.0f; /* the row's own slot */
+                f->kernels->add(memory, weights + at, left < b ? left : b);
+            }
+        }
     }
 }
 
@@ -412,15 +521,22 @@ static void lay_out(struct gp_forward *f, const struct gp_batch *b)
 
     f->block_count = 0;
     f->wanted_count = 0;
+    f->adds_memory = false;
     for (uint32_t i = 0; i < b->segment_count; i++) {
         const struct gp_segment *s = &b->segments[i];
 
         gp_assert(s->row_count >= 1 && s->row_count <= b->row_count - row);
+        gp_assert(!s->keep_queries ||
+                  (f->cache->windows && s->query_slot < f->cache->summary_slots));
+        gp_assert(!s->add_memory || (f->cache->memory && f->cache->row_work));
+        gp_assert(!s->positions || f->cache->positions);
+        gp_assert(!s->cache_positions || f->cache->rotated);
+        f->adds_memory = f->adds_memory || s->add_memory;
         gp_assert(s->summary_slot == GP_NO_SUMMARY || (s->summary_slot < f->cache->summary_slots &&
                                                        f->cache->summaries && f->cache->query_rms));
         f->segment_row[i] = row;
         for (uint32_t r = 0; r < s->row_count; r++) {
-            f->position[row + r] = s->pos_begin + r;
+            f->position[row + r] = (s->cache_positions ? s->slot_begin : s->pos_begin) + r;
             f->visible[row + r] = s->slot_begin + r + 1;
             if (r >= s->logits_from) {
                 gp_assert(f->wanted_count < f->wanted_max);
@@ -457,6 +573,8 @@ static void run_layer(struct gp_forward *f)
     gp_workers_run(f->workers, f->batch->segment_count * (hp->head_count + hp->kv_head_count), 2,
                    finish_heads, f);
     gp_workers_run(f->workers, f->block_count * hp->kv_head_count, 1, attend, f);
+    if (f->adds_memory)
+        gp_workers_run(f->workers, f->batch->segment_count * hp->kv_head_count, 1, add_memory, f);
 
     plan_products(f, f->attended, rows, out, 1);
     run_rows(f, rows, quantise_rows);

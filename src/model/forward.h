@@ -26,7 +26,32 @@ struct gp_cache {
     float *summaries;
     float *query_rms;
     uint32_t summary_slots;
+    /* For policies with a scorer; what no segment asks for may be NULL.
+     * windows: [layer][slot][window_rows][Hq][dk], the newest queries of a sequence after RoPE; a
+     * token at position p has row p % window_rows.
+     * memory, positions: a word for each slot, [page][layer][kv head][b]. */
+    float *windows;
+    uint32_t window_rows;
+    float *memory;
+    uint32_t *positions;
+    float *row_work; /* [workers][2][slots_max] for memory */
+    /* For keys kept before RoPE: room for one head's cache a worker, as floats in pages 0, 1, ...,
+     * and the angles of places [slots_max][rope_dim / 2]. */
+    uint8_t *rotated;
+    size_t rotated_block_bytes;    /* of one page            */
+    size_t rotated_bytes;          /* of one worker          */
+    const uint32_t *rotated_pages; /* 0, 1, ...           */
+    float *place_cos, *place_sin;
+    uint32_t slots_max;
 };
+
+/* Where the words of (page, layer, KV head) begin in gp_cache.memory and positions. */
+static inline size_t gp_cache_word(const struct gp_cache *cache, const struct gp_hparams *hp,
+                                   uint32_t page, uint32_t layer, uint32_t head)
+{
+    return (((size_t)page * hp->layer_count + layer) * hp->kv_head_count + head) *
+           cache->page_tokens;
+}
 
 #define GP_NO_SUMMARY UINT32_MAX
 
@@ -43,6 +68,15 @@ struct gp_segment {
     bool summary_zero;  /* ... as (1 - beta) * q, not as q (--kv-summary-init zero)          */
     float beta_short, beta_long;
     uint32_t logits_from; /* rows from this one on are wanted by gp_forward_logits             */
+    /* For policies with a scorer. */
+    bool keep_queries; /* every row leaves its query in the window of query_slot            */
+    uint32_t query_slot;
+    bool add_memory; /* every row adds its weights to the memory of the slots it sees     */
+    enum gp_score_group
+        join;             /* ... joined over a KV head's group like this                       */
+    bool positions;       /* slots lie in disorder: every row notes its position               */
+    bool cache_positions; /* RoPE goes by places in the cache; keys are kept before it         */
+    uint32_t sinks;       /* ... with positions: the first tokens, which are at their places   */
     uint32_t store_from;  /* rows before this one write no keys and values: a shared page holds them
                              already (spec.md section 6, replay); 0 writes them all           */
 };
