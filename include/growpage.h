@@ -136,6 +136,10 @@ struct gp_engine_options {
     uint32_t max_waiting;      /* requests that may wait; more are GP_EAGAIN                   */
     uint32_t watermark;        /* pages that growth leaves free                                */
     struct gp_kv_options kv;   /* for requests that bring none of their own                    */
+    /* Policies with a scorer (zipage to streaming) need memory beside the pages, which is taken for
+     * the one above and for these; a request that brings one which needs more is refused. */
+    const struct gp_kv_options *kv_also; /* read during open only                                */
+    uint32_t kv_also_count;
 };
 
 /* The defaults of every field. */
@@ -143,8 +147,9 @@ GP_API void gp_engine_options_init(struct gp_engine_options *options);
 GP_API void gp_kv_options_init(struct gp_kv_options *options);
 GP_API void gp_sampling_init(struct gp_sampling *sampling); /* temperature 1, all filters off */
 
-/* "full", "growpage", "fixed:T", "random[:0.7]", "inverse", "shrink[:-0.005:1024]" into the
- * policy's fields of options; the others are left alone. */
+/* "full", "growpage", "fixed:T", "random[:0.7]", "inverse", "shrink[:-0.005:1024]", "zipage:T",
+ * "gkv:T", "rkv:T", "morphkv:T", "snapkv:T", "h2o:T", "streaming:T" into the policy's fields of
+ * options, its trigger and its scorer among them; the others are left alone. */
 GP_API int gp_policy_parse(const char *text, struct gp_kv_options *options, struct gp_error *err);
 /* The same words back; at most 64 bytes. */
 GP_API void gp_policy_format(const struct gp_kv_options *options, char out[64]);
@@ -161,6 +166,7 @@ struct gp_engine_info {
     uint64_t kv_bytes;       /* the pool                                        */
     uint64_t kv_token_bytes; /* one token, all layers                           */
     uint64_t summary_bytes;  /* query summaries                                 */
+    uint64_t score_bytes;    /* windows, scores and positions of the policies that have a scorer */
     uint64_t work_bytes;     /* activations, logits, scratch, queues            */
     uint32_t full_requests;  /* requests of `context` tokens that fit the pool at once */
 };

@@ -282,6 +282,10 @@ void gp_boundary_compact(void *ctx, struct gp_seq *seq, const struct gp_retentio
     struct boundary b = {.engine = engine, .seq = seq, .retention = r, .slots = seq->cached};
     struct choice *choice = engine->owners[seq->index].choice;
 
+    if (gp_policy_scores(&seq->kv)) {
+        gp_scored_cut(engine, seq, r);
+        return;
+    }
     gp_assert(seq->has_summaries);
     gp_assert(r->keep + r->protect <= b.slots && r->pages_after <= seq->pages);
     set_position(engine, seq);

@@ -128,6 +128,8 @@ static int check_options(struct gp_engine_options *o, const struct gp_model *mod
         rc = check_range("max-waiting", o->max_waiting, 0, 65536, err);
     if (!rc)
         rc = gp_policy_check(&o->kv, o->page_tokens, err);
+    for (uint32_t i = 0; !rc && i < o->kv_also_count; i++)
+        rc = gp_policy_check(&o->kv_also[i], o->page_tokens, err);
     if (!rc && o->context > trained)
         gp_log_warn("ctx-size: the model was trained for %u tokens; behind them answers get worse",
                     trained);
@@ -151,8 +153,10 @@ static uint64_t memory_available(void)
     return kib * 1024;
 }
 
-/* Pages of the pool, from what was asked for or from what is there. */
-static int choose_pages(struct gp_engine_options *o, size_t page_bytes, struct gp_error *err)
+/* Pages of the pool, from what was asked for or from what is there: `beside` bytes more go with
+ * each. */
+static int choose_pages(struct gp_engine_options *o, size_t page_bytes, size_t beside,
+                        struct gp_error *err)
 {
     uint64_t each = (o->context + o->page_tokens - 1) / o->page_tokens + 1;
     uint64_t useful = each * o->max_seqs;
@@ -163,7 +167,7 @@ static int choose_pages(struct gp_engine_options *o, size_t page_bytes, struct g
     if (o->kv_bytes)
         pages = o->kv_bytes / page_bytes;
     if (!o->kv_bytes && !o->kv_pages) {
-        pages = memory_available() / 10 * 9 / page_bytes;
+        pages = memory_available() / 10 * 9 / (page_bytes + beside);
         pages = pages < useful ? pages : useful;
     }
     if (pages < 2)
@@ -192,7 +196,8 @@ static int open_cache(struct gp_engine *engine, struct gp_error *err)
     cache->page_tokens = o->page_tokens;
     cache->block_bytes = gp_kv_block_bytes(cache->type, o->page_tokens, hp->key_dim, hp->value_dim);
     cache->page_bytes = cache->block_bytes * hp->layer_count * hp->kv_head_count;
-    rc = choose_pages(o, cache->page_bytes, err);
+    gp_scored_needs(engine);
+    rc = choose_pages(o, cache->page_bytes, gp_scored_page_bytes(engine), err);
     if (rc)
         return rc;
     size_t rows = (size_t)hp->layer_count * o->max_seqs;
@@ -215,7 +220,8 @@ static int open_cache(struct gp_engine *engine, struct gp_error *err)
     uint64_t most = (uint64_t)o->kv_pages * o->page_tokens;
 
     engine->slots_max = (uint32_t)(slots < most ? slots : most);
-    return gp_pool_open(&engine->pool, o->kv_pages, err);
+    rc = gp_scored_open(engine, err);
+    return rc ? rc : gp_pool_open(&engine->pool, o->kv_pages, err);
 }
 
 static int open_sched(struct gp_engine *engine, struct gp_error *err)
@@ -304,6 +310,7 @@ int gp_engine_open(struct gp_engine **out, const struct gp_model *model,
     }
     engine->work_bytes += gp_forward_bytes(engine->forward);
     engine->stats.pages_free = engine->stats_seen.pages_free = engine->options.kv_pages;
+    engine->options.kv_also = NULL; /* the caller's */
     *out = engine;
     return GP_OK;
 }
@@ -337,6 +344,7 @@ void gp_engine_close(struct gp_engine *engine)
     gp_mem_free(engine->owners);
     gp_sched_close(engine->sched);
     gp_pool_close(engine->pool);
+    gp_scored_close(engine);
     gp_mem_unmap(engine->cache.query_rms, engine->rms_floats * sizeof(float));
     gp_mem_unmap(engine->cache.summaries, engine->summary_floats * sizeof(float));
     gp_mem_unmap(engine->cache.pool, engine->pool_bytes);
@@ -359,6 +367,7 @@ void gp_engine_info(const struct gp_engine *engine, struct gp_engine_info *info)
         .kv_bytes = o->kv_bytes,
         .kv_token_bytes = gp_hparams_token_bytes(&engine->model->weights->hp, engine->cache.type),
         .summary_bytes = (engine->summary_floats + engine->rms_floats) * sizeof(float),
+        .score_bytes = engine->scored_bytes,
         .work_bytes = engine->work_bytes,
         .full_requests = o->kv_pages / each,
     };

@@ -117,6 +117,18 @@ struct boundary_scratch {
     uint64_t score_ns, select_ns, compact_ns;
 };
 
+/* The same for the cut of a policy with a scorer; [slots_max] each. */
+struct scored_scratch {
+    float *before, *memory, *score;
+    float *work;           /* of gp_score()                                                     */
+    uint32_t *place;       /* positions of the head's slots                                     */
+    uint32_t *slots;       /* history that stays                                                */
+    uint32_t *stay;        /* all that stays; scratch of a plan                                 */
+    uint64_t *order;       /* scratch of the selection                                          */
+    struct gp_move *moves; /* half as many again: circles take one more                         */
+    uint64_t score_ns, select_ns, compact_ns;
+};
+
 /* For tests and measurement: look at a boundary's inputs and outcome.  NULL members are not
  * called. */
 struct gp_engine_hooks {
@@ -125,6 +137,9 @@ struct gp_engine_hooks {
                        const struct gp_retention *retention);
     /* From any worker, once per (layer, KV head), before its moves. */
     void (*kept)(void *ctx, uint32_t layer, uint32_t head, const uint32_t *kept, uint32_t count);
+    /* From any worker, once per (layer, KV head), for a policy with a scorer, before `kept`. */
+    void (*scored)(void *ctx, uint32_t layer, uint32_t head, const struct gp_score_input *in,
+                   const float *memory, const float *score);
     /* The decision has been taken and carried out, unless seq must give way. */
     void (*boundary)(void *ctx, const struct gp_seq *seq, struct gp_decision decision,
                      const struct gp_signal *signal, uint32_t pages_before);
@@ -157,7 +172,10 @@ struct gp_engine {
     uint64_t *masks;             /* [wave][mask_words]                                          */
     uint32_t mask_words;
     struct boundary_scratch
-        *scratch; /* [threads]                                                 */
+        *scratch;                 /* [threads]                                                 */
+    struct gp_policy_needs needs; /* of all policies that a request may bring                  */
+    struct scored_scratch *scored_scratch; /* [threads], or NULL                               */
+    uint64_t scored_bytes;
     uint32_t slots_max;
     float *rope_cos, *rope_sin; /* [rope_dim/2] angles of a boundary's position                */
     struct gp_engine_stats stats;
@@ -188,6 +206,19 @@ struct gp_signal gp_boundary_measure(void *ctx, struct gp_seq *seq);
 void gp_boundary_compact(void *ctx, struct gp_seq *seq, const struct gp_retention *r);
 int gp_boundary_open(struct gp_engine *engine, struct gp_error *err);
 void gp_boundary_close(struct gp_engine *engine);
+
+/* scored.c: policies with a scorer. */
+void gp_scored_needs(struct gp_engine *engine); /* from the options                              */
+size_t gp_scored_page_bytes(const struct gp_engine *engine); /* beside a page's own              */
+int gp_scored_open(struct gp_engine *engine, struct gp_error *err);
+void gp_scored_close(struct gp_engine *engine);
+/* Can a request with these options run here? */
+int gp_scored_check(const struct gp_engine *engine, const struct gp_kv_options *kv,
+                    struct gp_error *err);
+/* What the rows of seq leave behind for its scorer. */
+void gp_scored_segment(const struct gp_seq *seq, struct gp_segment *segment);
+/* The scheduler's `compact` for a policy with a scorer. */
+void gp_scored_cut(struct gp_engine *engine, struct gp_seq *seq, const struct gp_retention *r);
 
 /* requests.c: the side that other threads see. */
 int gp_requests_open(struct gp_engine *engine, struct gp_error *err);

@@ -144,6 +144,8 @@ static int check_request(const struct gp_engine *engine, const struct gp_request
         rc = gp_sampling_check(&r->sampling, vocab, err);
     if (!rc && r->kv)
         rc = gp_policy_check(r->kv, o->page_tokens, err);
+    if (!rc && r->kv)
+        rc = gp_scored_check(engine, r->kv, err);
     if (rc)
         return rc;
     if (r->token_count == 0)
@@ -205,6 +207,8 @@ static void lay_out(const struct gp_engine *engine, struct request *request, str
     /* Each boundary frees at least one page of slots. */
     size_t events = (prompt + output) / engine->options.page_tokens + 2;
 
+    if (request->kv.trigger == GP_TRIGGER_STEPS)
+        events += output / request->kv.trigger_steps + 1;
     events = events > GP_BOUNDARIES_KEPT ? GP_BOUNDARIES_KEPT : events;
     asked->tokens = place_copy(layout, asked->tokens, prompt, sizeof *asked->tokens);
     asked->stop_ids = place_copy(layout, asked->stop_ids, asked->stop_id_count, sizeof(int32_t));
@@ -417,7 +421,7 @@ static void snapshot(struct gp_engine *engine, struct request *request, struct c
         .pages_mean = seq->decode_steps ? (double)seq->pages_sum / seq->decode_steps : seq->pages,
         .slots = done ? choice->slots_end : seq->cached,
         .grow = seq->grow,
-        .compress = seq->compress,
+        .compress = seq->compress + seq->cuts,
         .shrink = seq->shrink,
         .start = seq->start,
         .initial = seq->initial,
@@ -437,7 +441,7 @@ static void snapshot(struct gp_engine *engine, struct request *request, struct c
 static void add_counters(struct gp_engine_stats *stats, const struct gp_seq *seq)
 {
     stats->grow += seq->grow;
-    stats->compress += seq->compress;
+    stats->compress += seq->compress + seq->cuts;
     stats->shrink += seq->shrink;
     stats->start += seq->start;
     stats->initial += seq->initial;

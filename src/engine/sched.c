@@ -232,6 +232,7 @@ static void stop_running(struct gp_sched *s, struct gp_seq *seq)
     seq->cached = 0;
     seq->log_at = 0;
     seq->has_summaries = false;
+    seq->carried = 0;
 }
 
 /* A replay needs nothing said here: the log and `need` are kept, and what was stopped in the

@@ -47,6 +47,7 @@ struct gp_seq {
     uint32_t *table;      /* [table_max] page ids; NULL unless it runs                       */
     uint32_t query_slot;  /* slot of the query summaries, or GP_SLOT_NONE                    */
     bool has_summaries;   /* a generated row has run since the query slot was bound          */
+    uint32_t carried;     /* slots that this run's last compaction left; 0: there was none     */
     bool reached_initial;
 
     /* The log that a replay repeats (section 6): one entry a boundary, written when the decision is
@@ -58,6 +59,8 @@ struct gp_seq {
 
     /* Counters of section 8. */
     uint32_t grow, compress, shrink, start, initial, pressure, capped, fallback, preempt;
+    uint32_t cuts;      /* compactions of a trigger of its own: no boundaries, not in the log    */
+    uint32_t cut_at;    /* rows that had run at the latest of them; a replay repeats, not counts */
     uint64_t pages_sum; /* sum of P over decode steps, for the mean                        */
     uint32_t decode_steps;
 
@@ -80,8 +83,9 @@ struct gp_plan {
 struct gp_sched_ops {
     /* Measure the demand of seq at its boundary (section 3). */
     struct gp_signal (*measure)(void *ctx, struct gp_seq *seq);
-    /* Compress & Hold (section 4): keep what r says, in the sequence's own first pages.  Called
-     * before the scheduler changes cached and pages. */
+    /* Compress & Hold (section 4), or the cut of a policy with a scorer: keep what r says, in the
+     * sequence's own first pages.  Called before the scheduler changes cached, pages and
+     * carried. */
     void (*compact)(void *ctx, struct gp_seq *seq, const struct gp_retention *r);
     /* A decision was taken (not a replayed one): once for each, for events and traces.  Called
      * when it has been carried out; or before seq gives way, if it must for the page that it

@@ -19,7 +19,14 @@
  * A replay holds its peak from the start and uses `pages` of it.  A compaction in the middle
  * lowers `pages` (a shrink, or the cut of a long prompt) but gives nothing back while the log
  * still has growths to come; when its last entry has been carried out, what is held beyond
- * `pages` goes. */
+ * `pages` goes.
+ *
+ * CUTS
+ *
+ * A policy with a scorer may have a trigger of its own, every so many tokens.  Such a cut is no
+ * boundary: it asks the pool for nothing, nobody can deny it, and when it comes follows from the
+ * sequence's own counts.  So it is not in the log, and a replay makes the same cuts because it
+ * comes by the same counts. */
 #include <stddef.h>
 
 #include "base/assert.h"
@@ -67,14 +74,18 @@ static bool take_page(struct gp_sched *s, struct gp_seq *seq)
     return true;
 }
 
-static void compact(struct gp_sched *s, struct gp_seq *seq, enum gp_policy_action action)
+static void compact(struct gp_sched *s, struct gp_seq *seq, const struct gp_retention *r)
 {
-    struct gp_retention r =
-        gp_policy_retention(&seq->kv, s->options.page_tokens, seq->pages, action);
+    s->ops.compact(s->ops.ctx, seq, r);
+    seq->cached = r->keep + r->protect;
+    seq->carried = seq->cached;
+    seq->pages = r->pages_after;
+}
 
-    s->ops.compact(s->ops.ctx, seq, &r);
-    seq->cached = (r.pages_after - 1) * s->options.page_tokens;
-    seq->pages = r.pages_after;
+static void give_surplus(struct gp_sched *s, struct gp_seq *seq)
+{
+    while (seq->log_at == seq->log_count && seq->held > seq->pages)
+        gp_pool_unref(s->pool, seq->table[--seq->held]);
 }
 
 /* Entry log_at of the log; a growth's page is held already. */
@@ -88,10 +99,12 @@ static void carry_out(struct gp_sched *s, struct gp_seq *seq)
         seq->pages++;
         gp_sched_note_pages(s, seq);
     } else {
-        compact(s, seq, action);
+        struct gp_retention r =
+            gp_policy_retention(&seq->kv, s->options.page_tokens, seq->pages, action);
+
+        compact(s, seq, &r);
     }
-    while (seq->log_at == seq->log_count && seq->held > seq->pages)
-        gp_pool_unref(s->pool, seq->table[--seq->held]);
+    give_surplus(s, seq);
 }
 
 static void write_log(const struct gp_sched *s, struct gp_seq *seq, enum gp_policy_action action)
@@ -170,4 +183,29 @@ enum gp_boundary_outcome gp_sched_pass_boundary(struct gp_sched *s, struct gp_se
         return decide(s, seq);
     carry_out(s, seq);
     return GP_BOUNDARY_PASSED;
+}
+
+uint32_t gp_sched_rows_to_cut(const struct gp_sched *s, const struct gp_seq *seq)
+{
+    return gp_policy_rows_to_cut(&seq->kv, s->options.page_tokens, seq->prefill_count,
+                                 seq->computed, seq->cached);
+}
+
+void gp_sched_pass_cut(struct gp_sched *s, struct gp_seq *seq)
+{
+    uint32_t pages_before = seq->pages;
+
+    if (gp_sched_rows_to_cut(s, seq) > 0)
+        return;
+    struct gp_retention r = gp_policy_cut(&seq->kv, s->options.page_tokens, seq->pages);
+
+    compact(s, seq, &r);
+    give_surplus(s, seq);
+    if (seq->computed <= seq->cut_at)
+        return;
+    seq->cut_at = seq->computed;
+    seq->cuts++;
+    /* One for every token would be no news. */
+    if (seq->kv.trigger == GP_TRIGGER_STEPS)
+        tell(s, seq, (struct gp_decision){GP_DO_COMPRESS, GP_BECAUSE_POLICY}, NULL, pages_before);
 }

@@ -53,6 +53,12 @@ static inline bool gp_seq_at_boundary(const struct gp_sched *s, const struct gp_
  * (false) when the pages are not there. */
 bool gp_sched_admit(struct gp_sched *s, struct gp_seq *seq);
 
+/* Rows that seq may run before the trigger of its policy cuts; 0: it cuts now. */
+uint32_t gp_sched_rows_to_cut(const struct gp_sched *s, const struct gp_seq *seq);
+
+/* Carry out the cut that is due, if one is. */
+void gp_sched_pass_cut(struct gp_sched *s, struct gp_seq *seq);
+
 /* P grew, or began: keep what follows from it. */
 void gp_sched_note_pages(const struct gp_sched *s, struct gp_seq *seq);
 

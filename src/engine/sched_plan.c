@@ -80,6 +80,7 @@ static void plan_decodes(struct gp_sched *s, struct gp_plan *plan, struct gp_seq
         if (is_decoding(seq)) {
             enum gp_boundary_outcome outcome = GP_BOUNDARY_PASSED;
 
+            gp_sched_pass_cut(s, seq);
             if (gp_seq_at_boundary(s, seq))
                 outcome = gp_sched_pass_boundary(s, seq);
             if (outcome == GP_BOUNDARY_STUCK)
@@ -93,18 +94,21 @@ static void plan_decodes(struct gp_sched *s, struct gp_plan *plan, struct gp_seq
     }
 }
 
-/* As many rows of a prompt or a replay as there are slots before the next boundary and rows in the
- * step. */
+/* As many rows of a prompt or a replay as there are slots before the next boundary, rows before the
+ * next cut and rows in the step. */
 static void plan_chunk(struct gp_sched *s, struct gp_plan *plan, struct gp_seq *seq)
 {
     uint32_t count = remaining(seq), left = rows_left(s, plan);
 
+    gp_sched_pass_cut(s, seq);
     if (gp_seq_at_boundary(s, seq)) {
         gp_assert(seq->log_at < seq->log_count);
         gp_sched_pass_boundary(s, seq);
     }
     uint32_t slots = seq->pages * s->options.page_tokens - seq->cached;
+    uint32_t to_cut = gp_sched_rows_to_cut(s, seq);
 
+    slots = slots < to_cut ? slots : to_cut;
     count = count < slots ? count : slots;
     add_run(s, plan, seq, count < left ? count : left);
 }

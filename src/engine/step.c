@@ -26,11 +26,7 @@ void gp_step_boundary(void *ctx, const struct gp_seq *seq, struct gp_decision de
     *event = (struct gp_boundary_event){
         .tokens = seq->computed,
         .pages_before = pages_before,
-        .pages_after = decision.action == GP_DO_GROW
-                           ? pages_before + 1
-                           : gp_policy_retention(&seq->kv, engine->options.page_tokens,
-                                                 pages_before, decision.action)
-                                 .pages_after,
+        .pages_after = decision.action == GP_DO_GROW ? pages_before + 1 : seq->pages,
         .action = (enum gp_action)decision.action,
         .cause = (enum gp_cause)decision.cause,
         .has_delta = signal != NULL,
@@ -56,7 +52,8 @@ static void add_segment(struct gp_engine *engine, struct gp_segment *segment,
 {
     const struct gp_seq *seq = run->seq;
     struct owner owner = engine->owners[seq->index];
-    bool summaries = seq->kv.policy != GP_POLICY_FULL && seq->query_slot != GP_SLOT_NONE;
+    bool scored = gp_policy_scores(&seq->kv);
+    bool summaries = seq->kv.policy != GP_POLICY_FULL && !scored && seq->query_slot != GP_SLOT_NONE;
     uint32_t prompt_left =
         seq->computed < seq->prefill_count ? seq->prefill_count - seq->computed : 0;
 
@@ -74,6 +71,8 @@ static void add_segment(struct gp_engine *engine, struct gp_segment *segment,
         .beta_long = seq->kv.beta_long,
         .logits_from = run->last ? run->count - 1 : run->count,
     };
+    if (scored)
+        gp_scored_segment(seq, segment);
     if (scores_prompt(owner.request, seq) && owner.choice->index == 0)
         segment->logits_from = 0;
     if (!owner.choice->admitted_ns)

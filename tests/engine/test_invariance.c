@@ -25,15 +25,26 @@ static void ask(struct gp_request *request)
     request->sampling.seed = 5;
 }
 
-static const char *const policies[] = {"full",       "growpage", "fixed:48",
-                                       "random:0.6", "inverse",  "shrink:-0.005:32"};
+/* A trigger of `steps` follows an @. */
+static const char *const policies[] = {
+    "full",     "growpage",  "fixed:48",     "random:0.6",   "inverse",    "shrink:-0.005:32",
+    "gkv:50",   "zipage:48", "rkv:41",       "snapkv:44",    "morphkv:60", "h2o:40",
+    "rkv:40@9", "gkv:47@16", "snapkv:52@20", "streaming:40",
+};
 
 static void set_policy(struct gp_engine_options *options, const char *policy)
 {
+    const char *at = strchr(policy, '@');
+    char text[64];
     struct gp_error err;
 
-    if (gp_policy_parse(policy, &options->kv, &err))
+    snprintf(text, sizeof text, "%.*s", (int)strcspn(policy, "@"), policy);
+    if (gp_policy_parse(text, &options->kv, &err))
         fail_msg("%s", err.message);
+    if (at) {
+        options->kv.trigger = GP_TRIGGER_STEPS;
+        options->kv.trigger_steps = (uint32_t)strtoul(at + 1, NULL, 10);
+    }
 }
 
 static void neighbours_do_not_change_a_request(void **state)

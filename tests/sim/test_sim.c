@@ -60,13 +60,15 @@ struct request {
     uint32_t taken_count;
     uint32_t trusted; /* tokens that must be the solo run's */
     uint32_t preempts;
+    uint32_t cuts;
     uint64_t pages_sum;
 };
 
 /* How often the things happened that the worlds are made for. */
 struct marks {
     uint64_t steps, rows, grow, compress, shrink, start, initial, pressure, capped, fallback,
-        preempt, gave_way, stuck, cancelled, refused, replayed, recomputed, cut, prefill_overlap;
+        preempt, gave_way, stuck, cancelled, refused, replayed, recomputed, cut, prefill_overlap,
+        own_cuts, replayed_cuts;
 };
 
 struct world {
@@ -148,8 +150,24 @@ static void solo_boundary(struct solo *s, uint32_t tokens)
 
         fake_compact(&s->cache, s->table, s->cached, s->summary, &r);
         s->pages = r.pages_after;
-        s->cached = (s->pages - 1) * b;
+        s->cached = r.keep + r.protect;
     }
+}
+
+/* A policy with a trigger of its own cuts before a row, and asks nobody. */
+static void solo_cut(struct solo *s, uint32_t tokens)
+{
+    uint32_t b = s->cache.page_tokens;
+    const struct gp_kv_options *kv = &s->out.kv;
+
+    if (gp_policy_rows_to_cut(kv, b, s->out.prompt_count, tokens, s->cached) > 0)
+        return;
+    struct gp_retention r = gp_policy_cut(kv, b, s->pages);
+
+    fake_compact(&s->cache, s->table, s->cached, s->summary, &r);
+    s->pages = r.pages_after;
+    s->cached = r.keep + r.protect;
+    s->out.cuts++;
 }
 
 static void run_solo(struct solo *s, const struct request *request, uint32_t b, uint32_t context)
@@ -160,6 +178,7 @@ static void run_solo(struct solo *s, const struct request *request, uint32_t b, 
     *out = *request;
     out->token_count = prompt;
     out->taken_count = 0;
+    out->cuts = 0;
     out->pages_sum = 0;
     s->cache = (struct fake_cache){s->cells, b};
     s->pages = (prompt + b - 1) / b;
@@ -169,6 +188,7 @@ static void run_solo(struct solo *s, const struct request *request, uint32_t b, 
         s->table[i] = i;
     for (uint32_t position = 0;; position++) {
         s->reached_initial |= initial > 0 && s->pages >= initial;
+        solo_cut(s, position);
         if (s->cached == s->pages * b) {
             solo_boundary(s, position);
             s->reached_initial |= initial > 0 && s->pages >= initial;
@@ -199,12 +219,23 @@ static struct gp_signal measure(void *ctx, struct gp_seq *seq)
     return fake_measure(&w->cache, seq->table, seq->cached, w->summaries[seq->query_slot]);
 }
 
+/* Is it the policy's own trigger that asks? */
+static bool cuts_of_its_own(const struct gp_seq *seq, uint32_t b)
+{
+    return gp_policy_rows_to_cut(&seq->kv, b, seq->prefill_count, seq->computed, seq->cached) == 0;
+}
+
 static void compact(void *ctx, struct gp_seq *seq, const struct gp_retention *r)
 {
     struct world *w = ctx;
 
-    CHECK(w, seq->has_summaries && seq->pages >= 2);
-    CHECK(w, seq->cached == seq->pages * w->options.page_tokens);
+    CHECK(w, seq->has_summaries);
+    if (cuts_of_its_own(seq, w->options.page_tokens)) {
+        CHECK(w, seq->cached > r->keep + r->protect);
+    } else {
+        CHECK(w, seq->pages >= 2);
+        CHECK(w, seq->cached == seq->pages * w->options.page_tokens);
+    }
     if (r->pages_after + 1 < seq->pages)
         w->marks->cut++;
     fake_compact(&w->cache, seq->table, seq->cached, w->summaries[seq->query_slot], r);
@@ -218,6 +249,12 @@ static void boundary(void *ctx, const struct gp_seq *seq, struct gp_decision dec
 
     CHECK(w, r->taken_count < CONTEXT_MAX);
     CHECK(w, !signal || decision.cause != GP_BECAUSE_INITIAL);
+    /* No boundary: at full pages such a policy only grows, unless it is made to cut. */
+    if (seq->kv.trigger == GP_TRIGGER_STEPS && decision.cause == GP_BECAUSE_POLICY &&
+        gp_policy_scores(&seq->kv)) {
+        CHECK(w, decision.action == GP_DO_COMPRESS);
+        return;
+    }
     r->taken[r->taken_count++] =
         (struct taken){decision.action, decision.cause, seq->computed, pages_before};
     if (decision.action == GP_DO_GROW && seq->pages == pages_before)
@@ -253,6 +290,19 @@ static bool one_in(struct gp_rng *rng, uint32_t n)
     return gp_rng_below(rng, n) == 0;
 }
 
+/* The scheduler sees of a scorer when it cuts and what it leaves. */
+static void make_scored(struct world *w, struct request *r)
+{
+    uint32_t b = w->options.page_tokens;
+
+    r->kv.protect = between(&w->rng, 1, b - 1);
+    r->kv.scorer = (struct gp_scorer){.window = 1, .keep_order = true};
+    r->kv.scorer.count_prompt = one_in(&w->rng, 2);
+    r->kv.budget_tokens = between(&w->rng, r->kv.protect + 1, 6 * b);
+    r->kv.trigger = (enum gp_kv_trigger)gp_rng_below(&w->rng, GP_TRIGGER_TOKEN + 1);
+    r->kv.trigger_steps = between(&w->rng, 1, 2 * b);
+}
+
 static void make_request(struct world *w, struct request *r)
 {
     struct gp_rng *rng = &w->rng;
@@ -260,7 +310,7 @@ static void make_request(struct world *w, struct request *r)
 
     *r = (struct request){.fate = NOT_YET, .cancel_at = NEVER, .trusted = NEVER};
     gp_policy_defaults(&r->kv);
-    r->kv.policy = (enum gp_policy)gp_rng_below(rng, GP_POLICY_SHRINK + 1);
+    r->kv.policy = (enum gp_policy)gp_rng_below(rng, GP_POLICY_STREAMING + 1);
     r->kv.budget_tokens = between(rng, 1, 6 * b);
     r->kv.seed = gp_rng_next(rng);
     r->kv.compress_probability = gp_rng_uniform(rng);
@@ -274,6 +324,8 @@ static void make_request(struct world *w, struct request *r)
     r->kv.protect = one_in(rng, 2) ? 0 : between(rng, 1, b - 1);
     r->kv.fallback = one_in(rng, 2) ? GP_FALLBACK_PREEMPT : GP_FALLBACK_COMPRESS;
     r->kv.resume = one_in(rng, 6) ? GP_RESUME_RECOMPUTE : GP_RESUME_REPLAY;
+    if (gp_policy_scores(&r->kv))
+        make_scored(w, r);
     r->prompt_count = between(rng, 1, one_in(rng, 4) ? context : (context + 3) / 4);
     r->output_max = between(rng, 0, context);
     r->arrive_at = between(rng, 0, 40);
@@ -327,6 +379,9 @@ static void add_marks(struct marks *m, const struct gp_seq *seq)
     m->capped += seq->capped;
     m->fallback += seq->fallback;
     m->preempt += seq->preempt;
+    m->own_cuts += seq->cuts;
+    if (seq->preempt > 0 && seq->kv.resume == GP_RESUME_REPLAY)
+        m->replayed_cuts += seq->cuts;
     if (seq->preempt > 0 && seq->kv.resume == GP_RESUME_REPLAY && seq->log_count > 0)
         m->replayed++;
     if (seq->preempt > 0 && seq->kv.resume == GP_RESUME_RECOMPUTE)
@@ -362,6 +417,7 @@ static void bury(struct world *w, struct request *r, enum fate fate)
     CHECK(w, seq->state == GP_SEQ_DONE && seq->held == 0 && seq->query_slot == GP_SLOT_NONE);
     check_books(w, r, seq);
     r->pages_sum = seq->pages_sum;
+    r->cuts = seq->cuts;
     add_marks(w->marks, seq);
     w->owner[seq->index] = NULL;
     gp_sched_forget(w->sched, seq);
@@ -563,6 +619,7 @@ static void compare_with_solo(struct world *w, const struct request *r, struct s
     CHECK(w, r->token_count == solo->out.token_count);
     CHECK(w, r->taken_count == solo->out.taken_count);
     CHECK(w, r->pages_sum == solo->out.pages_sum);
+    CHECK(w, r->cuts == solo->out.cuts);
 }
 
 /* Returns a number that names what happened to everybody. */
@@ -621,15 +678,17 @@ static void every_world_finishes(void **state)
                   m.pressure, m.capped, m.fallback, m.preempt);
     print_message("# %" PRIu64 " gave way, %" PRIu64 " stuck, %" PRIu64 " cancelled, %" PRIu64
                   " refused, %" PRIu64 " replayed, %" PRIu64 " recomputed, %" PRIu64
-                  " cut, %" PRIu64 " steps with several prompts\n",
+                  " cut, %" PRIu64 " by their own trigger, %" PRIu64
+                  " of them replayed, %" PRIu64 " steps with several prompts\n",
                   m.gave_way, m.stuck, m.cancelled, m.refused, m.replayed, m.recomputed, m.cut,
-                  m.prefill_overlap);
+                  m.own_cuts, m.replayed_cuts, m.prefill_overlap);
     if (worlds < 1000)
         return;
     /* Worlds in which nothing happens prove nothing. */
     assert_true(m.grow && m.compress && m.shrink && m.start && m.initial && m.pressure);
     assert_true(m.capped && m.fallback && m.preempt && m.gave_way && m.stuck && m.cancelled);
     assert_true(m.refused && m.replayed && m.recomputed && m.cut && m.prefill_overlap);
+    assert_true(m.own_cuts && m.replayed_cuts);
 }
 
 static void a_world_can_be_run_again(void **state)
