@@ -1,11 +1,13 @@
 /* Run one request and dump what the engine saw and decided at each capacity boundary, for
- * tests/oracle/compress_reference.py, whose head describes the format.
+ * tests/oracle/compress_reference.py, or at each cut of a policy with a scorer, for
+ * tests/oracle/baselines_reference.py; their heads describe the format.
  *
  *   dump_boundaries MODEL OUT POLICY PAGE_TOKENS PROMPT OUTPUT SEED [OPTION=VALUE ...]
  *
- * Options: local, protect, initial, max_pages, coverage, threshold, metric, gqa_demand, gqa_score,
- * domain, init, kv_type.  Keys are read back through the score kernel with unit vectors, so nothing
- * here knows how a page is laid out. */
+ * Options: local, protect, initial, max_pages, coverage, threshold, metric, gqa_demand,
+ * gqa_score, domain, init, kv_type; for a policy with a scorer trigger (page, token, steps:N),
+ * window and events, the most that are dumped.  Keys are read back through the score kernel with
+ * unit vectors, so nothing here knows how a page is laid out. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +30,14 @@ struct dump {
     uint32_t slots, keep, events;
     bool has_summaries;
     uint32_t tokens;
+
+    /* A cut: what gp_score() was shown and said, [layers][kv_heads][slots] each. */
+    bool cut;
+    uint32_t events_max, prompt;
+    struct gp_score_input in; /* of the last head: pointers are not to be followed */
+    float *windows;           /* [layers][query_count][query_heads][key_dim] */
+    float *before, *memory, *score;
+    uint32_t *position;
 };
 
 static void fail(const char *what)
@@ -119,6 +129,73 @@ static void see(struct dump *d, const struct gp_seq *seq)
     }
 }
 
+static bool is_scored(const struct dump *d)
+{
+    return gp_policy_scores(&d->engine->options.kv);
+}
+
+/* ---- cuts ---- */
+
+static void write_heads(struct dump *d, const char *name, uint32_t type, const void *data)
+{
+    const struct gp_hparams *hp = hparams(d);
+    uint32_t dims[4] = {hp->layer_count, hp->kv_head_count, d->slots, 1};
+
+    section(d, name, type, dims, data, (size_t)dims[0] * dims[1] * dims[2] * 4);
+}
+
+/* The cut before, now that all its heads are done. */
+static void flush_cut(struct dump *d)
+{
+    const struct gp_hparams *hp = hparams(d);
+    uint32_t keys[4] = {hp->layer_count, hp->kv_head_count, d->slots, hp->key_dim};
+    uint32_t windows[4] = {hp->layer_count, d->in.query_count, hp->head_count, hp->key_dim};
+    uint32_t kept[4] = {hp->layer_count, hp->kv_head_count, d->keep, 1};
+
+    if (!d->cut || d->events == d->events_max)
+        return;
+    section_json(d, "cut",
+                 json_pack("{s:i, s:i, s:i, s:i, s:i, s:b, s:b}", "slots", (int)d->slots, "tokens",
+                           (int)d->tokens, "prompt", (int)d->prompt, "protect", (int)d->in.protect,
+                           "before_count", (int)d->in.before_count, "first", (int)d->in.first,
+                           "in_order", d->in.position == NULL));
+    section(d, "keys", 1, keys, d->keys,
+            (size_t)keys[0] * keys[1] * keys[2] * keys[3] * sizeof(float));
+    if (d->in.query_count)
+        section(d, "windows", 1, windows, d->windows,
+                (size_t)windows[0] * windows[1] * windows[2] * windows[3] * sizeof(float));
+    write_heads(d, "before", 1, d->before);
+    write_heads(d, "memory", 1, d->memory);
+    write_heads(d, "score", 1, d->score);
+    if (d->in.position)
+        write_heads(d, "position", 2, d->position);
+    section(d, "kept", 2, kept, d->kept, (size_t)kept[0] * kept[1] * kept[2] * sizeof(uint32_t));
+    d->events++;
+    d->cut = false;
+}
+
+static void on_scored(void *ctx, uint32_t layer, uint32_t head, const struct gp_score_input *in,
+                      const float *memory, const float *score)
+{
+    struct dump *d = ctx;
+    const struct gp_hparams *hp = hparams(d);
+    size_t at = ((size_t)layer * hp->kv_head_count + head) * in->slots;
+
+    d->in = *in;
+    memcpy(d->memory + at, memory, in->slots * sizeof *memory);
+    memcpy(d->score + at, score, in->slots * sizeof *score);
+    memcpy(d->before + at, in->before, in->slots * sizeof *in->before);
+    if (in->position)
+        memcpy(d->position + at, in->position, in->slots * sizeof *in->position);
+    for (uint32_t r = 0; r < in->query_count; r++) {
+        size_t row = ((size_t)layer * in->query_count + r) * hp->head_count + head * in->group;
+
+        memcpy(d->windows + row * hp->key_dim,
+               in->queries + (in->query_first + r) % in->query_ring * in->query_stride,
+               (size_t)in->group * hp->key_dim * sizeof(float));
+    }
+}
+
 static void on_compacting(void *ctx, struct gp_engine *engine, const struct gp_seq *seq,
                           const struct gp_retention *retention)
 {
@@ -126,7 +203,16 @@ static void on_compacting(void *ctx, struct gp_engine *engine, const struct gp_s
 
     (void)engine;
     gp_mem_thaw(); /* the engine promises not to allocate; this program does not */
-    see(d, seq);
+    if (is_scored(d)) {
+        flush_cut(d);
+        d->cut = true;
+        d->slots = seq->cached;
+        d->tokens = seq->computed;
+        d->prompt = seq->prompt_count;
+        see_keys(d, seq);
+    } else {
+        see(d, seq);
+    }
     d->keep = retention->keep;
     gp_mem_freeze();
 }
@@ -166,6 +252,8 @@ static void on_boundary(void *ctx, const struct gp_seq *seq, struct gp_decision 
     struct dump *d = ctx;
     const struct gp_hparams *hp = hparams(d);
 
+    if (is_scored(d))
+        return;
     gp_mem_thaw();
     if (!d->seen)
         see(d, seq);
@@ -205,9 +293,10 @@ static const char *const metrics[] = {"top-p", "entropy", "exp-entropy"};
 static const char *const demands[] = {"mean", "max", "per-head"};
 static const char *const scores[] = {"max", "mean"};
 static const char *const domains[] = {"unprotected", "all"};
+static const char *const triggers[] = {"page", "steps", "token"};
 static const char *const inits[] = {"first", "zero"};
 
-static void set_option(struct gp_engine_options *o, const char *text)
+static void set_option(struct dump *d, struct gp_engine_options *o, const char *text)
 {
     const char *value = strchr(text, '=');
     size_t name = value ? (size_t)(value - text) : 0;
@@ -241,16 +330,27 @@ static void set_option(struct gp_engine_options *o, const char *text)
         kv->summary_init = (enum gp_summary_init)word(value, inits, 2);
     else if (IS("kv_type"))
         o->kv_type = value;
+    else if (IS("window"))
+        kv->scorer.window = (uint32_t)strtoul(value, NULL, 10);
+    else if (IS("trigger") && !strncmp(value, "steps:", 6))
+        kv->trigger = GP_TRIGGER_STEPS, kv->trigger_steps = (uint32_t)strtoul(value + 6, NULL, 10);
+    else if (IS("trigger"))
+        kv->trigger = (enum gp_kv_trigger)word(value, triggers, 3);
+    else if (IS("events"))
+        d->events_max = (uint32_t)strtoul(value, NULL, 10);
     else
         fail("an option is unknown");
 #undef IS
 }
 
-static const char *policy_word(enum gp_policy policy)
+/* The policy's name without what follows it. */
+static const char *policy_word(const struct gp_kv_options *kv)
 {
-    static const char *const words[] = {"full", "growpage", "fixed", "random", "inverse", "shrink"};
+    static char name[64];
 
-    return words[policy];
+    gp_policy_to_text(kv, name);
+    name[strcspn(name, ":")] = '\0';
+    return name;
 }
 
 static void write_model(struct dump *d)
@@ -260,12 +360,15 @@ static void write_model(struct dump *d)
     uint32_t dims[4] = {hp->rope_dim / 2, 1, 1, 1};
     json_t *options = json_pack(
         "{s:s, s:i, s:f, s:i, s:f, s:f, s:s, s:s, s:i, s:i, s:i, s:i, s:s, s:s}", "policy",
-        policy_word(kv->policy), "budget_tokens", (int)kv->budget_tokens, "shrink_threshold",
+        policy_word(kv), "budget_tokens", (int)kv->budget_tokens, "shrink_threshold",
         kv->shrink_threshold, "shrink_floor", (int)kv->shrink_floor, "coverage", kv->coverage,
         "threshold", kv->threshold, "metric", metrics[kv->metric], "gqa_demand",
         demands[kv->gqa_demand], "initial_pages", (int)kv->initial_pages, "max_pages",
         (int)kv->max_pages, "local", (int)kv->local, "protect", (int)kv->protect, "gqa_score",
         scores[kv->gqa_score], "score_domain", domains[kv->score_domain]);
+
+    json_object_set_new(options, "trigger", json_string(triggers[kv->trigger]));
+    json_object_set_new(options, "trigger_steps", json_integer(kv->trigger_steps));
 
     write_bytes(d, "GPKVDMP1", 8);
     section_json(d, "model",
@@ -321,10 +424,12 @@ int main(int argc, char **argv)
     gp_engine_options_init(&options);
     options.page_tokens = (uint32_t)strtoul(argv[4], NULL, 10);
     options.max_seqs = 1;
+    if (gp_policy_parse(argv[3], &options.kv, &err))
+        fail(err.message);
+    d.events_max = UINT32_MAX;
     for (int i = 8; i < argc; i++)
-        set_option(&options, argv[i]);
-    if (gp_policy_parse(argv[3], &options.kv, &err) ||
-        gp_model_open(&model, &model_options, &err) ||
+        set_option(&d, &options, argv[i]);
+    if (gp_model_open(&model, &model_options, &err) ||
         gp_engine_open(&d.engine, model, &options, &err))
         fail(err.message);
     const struct gp_hparams *hp = hparams(&d);
@@ -335,14 +440,25 @@ int main(int argc, char **argv)
                                      sizeof *d.summaries);
     d.query_rms = gp_mem_alloc_array((size_t)hp->layer_count * hp->head_count, sizeof *d.query_rms);
     d.kept = gp_mem_alloc_array(heads * d.engine->slots_max, sizeof *d.kept);
+    d.before = gp_mem_alloc_array(heads * d.engine->slots_max, sizeof *d.before);
+    d.memory = gp_mem_alloc_array(heads * d.engine->slots_max, sizeof *d.memory);
+    d.score = gp_mem_alloc_array(heads * d.engine->slots_max, sizeof *d.score);
+    d.position = gp_mem_alloc_array(heads * d.engine->slots_max, sizeof *d.position);
+    d.windows = gp_mem_alloc_array((size_t)hp->layer_count * hp->head_count * hp->key_dim,
+                                   (options.kv.scorer.window + 1) * sizeof *d.windows);
     d.file = fopen(argv[2], "wb");
-    if (!d.keys || !d.summaries || !d.query_rms || !d.kept || !d.file)
+    if (!d.before || !d.memory || !d.score || !d.position || !d.windows || !d.keys ||
+        !d.summaries || !d.query_rms || !d.kept || !d.file)
         fail("cannot open the output, or out of memory");
-    d.engine->hooks = (struct gp_engine_hooks){
-        .compacting = on_compacting, .kept = on_kept, .boundary = on_boundary, .ctx = &d};
+    d.engine->hooks = (struct gp_engine_hooks){.compacting = on_compacting,
+                                               .kept = on_kept,
+                                               .scored = on_scored,
+                                               .boundary = on_boundary,
+                                               .ctx = &d};
     write_model(&d);
     run(&d, (uint32_t)strtoul(argv[5], NULL, 10), (uint32_t)strtoul(argv[6], NULL, 10),
         strtoull(argv[7], NULL, 10));
+    flush_cut(&d);
     if (fclose(d.file))
         fail("cannot write");
     printf("%u events\n", d.events);
@@ -352,5 +468,10 @@ int main(int argc, char **argv)
     gp_mem_free(d.summaries);
     gp_mem_free(d.query_rms);
     gp_mem_free(d.kept);
+    gp_mem_free(d.before);
+    gp_mem_free(d.memory);
+    gp_mem_free(d.score);
+    gp_mem_free(d.position);
+    gp_mem_free(d.windows);
     return 0;
 }

@@ -1,6 +1,8 @@
 """Demand, decision and Compress & Hold of the engine against tests/oracle/compress_reference.py, which
 was written from the method's description alone: the same decisions and kept sets in every layer and
-head over successive boundaries, but for near ties, which are counted."""
+head over successive boundaries, but for near ties, which are counted.  The baselines with a scorer
+against tests/oracle/baselines_reference.py in the same way: when they cut, what they score and
+remember (to 1e-5), what stays and where."""
 
 import json
 import os
@@ -13,6 +15,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / os.environ.get("GP_BUILD", "build/gcc-release")
 REFERENCE = ROOT / "tests/oracle/compress_reference.py"
+BASELINES = ROOT / "tests/oracle/baselines_reference.py"
 
 MODELS = {
     "llama-g3": "--arch llama --layers 2 --embd 96 --heads 6 --kv-heads 2 --head-dim 32 --ffn 160",
@@ -71,3 +74,44 @@ def test_engine_decides_and_keeps_what_the_method_says(models, tmp_path, case):
     assert near <= kept / 1000
     if case[1] not in ("full",):
         assert kept > 0, "no event compacted"
+
+
+# (model, policy, page size, prompt, output, options)
+BASELINE_CASES = [
+    ("llama-g3", "zipage:64", 32, 70, 330, ""),
+    ("llama-g3", "zipage:128", 32, 20, 400, "kv_type=f32"),
+    ("qwen2-g1", "zipage:48", 16, 200, 150, ""),
+    ("qwen3-g8", "zipage:100", 32, 50, 330, "kv_type=bf16"),
+    ("llama-g3", "gkv:70", 32, 70, 500, ""),
+    ("llama-g3", "gkv:64", 32, 20, 330, ""),
+    ("qwen3-g8", "gkv:50", 16, 20, 260, "trigger=steps:30"),
+    ("qwen2-g1", "gkv:80", 32, 200, 300, "trigger=steps:48 kv_type=f32"),
+    ("llama-g3", "rkv:70", 32, 70, 500, ""),
+    ("qwen3-g8", "rkv:64", 32, 20, 330, "kv_type=f32"),
+    ("qwen2-g1", "rkv:50", 16, 41, 300, "trigger=steps:40"),
+    ("llama-g3", "snapkv:70", 32, 70, 500, ""),
+    ("qwen3-g8", "snapkv:50", 16, 130, 300, "trigger=steps:40 kv_type=bf16"),
+    ("llama-g3", "morphkv:70", 32, 20, 110, "events=30"),
+    ("qwen3-g8", "morphkv:64", 32, 90, 40, "events=20"),
+    ("llama-g3", "h2o:50", 32, 20, 90, "events=30 window=200"),
+    ("qwen3-g8", "h2o:33", 16, 90, 40, "events=20 window=200 kv_type=f32"),
+    ("llama-g3", "streaming:50", 32, 20, 90, "events=30"),
+    ("qwen2-g1", "streaming:32", 32, 90, 40, "events=20"),
+]
+
+
+@pytest.mark.parametrize("case", BASELINE_CASES,
+                         ids=[f"{c[0]}-{c[1]}-{c[2]}-{c[5]}" for c in BASELINE_CASES])
+def test_engine_scores_and_keeps_what_a_baseline_says(models, tmp_path, case):
+    out = tmp_path / "dump"
+    dump(models, out, case, seed=7)
+    run = subprocess.run([sys.executable, BASELINES, "--json", out], capture_output=True, text=True)
+    assert run.returncode in (0, 1) and not run.stderr, run.stderr
+    cuts = [json.loads(line) for line in run.stdout.splitlines()]
+    assert len(cuts) >= 6
+    wrong = [(c["cut"], c["wrong"]) for c in cuts if c["wrong"]]
+    assert not wrong
+    assert sum(c["near_pairs"] for c in cuts) <= sum(c["kept_pairs"] for c in cuts) / 1000
+    assert sum(c["unsure"] for c in cuts) <= sum(c["heads"] for c in cuts) / 10
+    if case[1].startswith("h2o"):
+        assert all(c["sums"] == c["heads"] for c in cuts)
