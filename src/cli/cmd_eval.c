@@ -183,9 +183,9 @@ static int sit(struct watch *watch, const char *output, bool *complete, struct g
 }
 
 static int run_exam(const struct gp_settings *s, const struct gp_exam *exam,
-                    const struct gp_model *model, struct gp_engine *engine)
+                    const struct gp_model *model, struct gp_engine *engine,
+                    const struct gp_kv_options *policies)
 {
-    struct gp_kv_options policies[GP_POLICIES_MAX];
     char names[GP_POLICIES_MAX][64];
     struct watch watch = {.engine = engine, .policy = UINT32_MAX};
     struct gp_sitting sitting = {
@@ -206,12 +206,8 @@ static int run_exam(const struct gp_settings *s, const struct gp_exam *exam,
     struct gp_error err;
     bool complete;
 
-    for (uint32_t i = 0; i < s->policies.count; i++) {
-        policies[i] = s->engine.kv;
-        if (gp_policy_parse(s->policies.items[i], &policies[i], &err))
-            return gp_tell(GP_EXIT_USAGE, &err);
+    for (uint32_t i = 0; i < s->policies.count; i++)
         gp_policy_format(&policies[i], names[i]);
-    }
     watch.run = &run;
     if (sit(&watch, s->output, &complete, &err))
         return gp_tell(GP_EXIT_FAILED, &err);
@@ -228,9 +224,18 @@ static int ask_model(const struct gp_settings *s, const struct gp_exam *exam)
     struct gp_model_info info;
     struct gp_model *model;
     struct gp_engine *engine;
+    struct gp_kv_options policies[GP_POLICIES_MAX];
+    struct gp_engine_options options = s->engine;
     struct gp_error err;
     int status;
 
+    for (uint32_t i = 0; i < s->policies.count; i++) {
+        policies[i] = s->engine.kv;
+        if (gp_policy_parse(s->policies.items[i], &policies[i], &err))
+            return gp_tell(GP_EXIT_USAGE, &err);
+    }
+    options.kv_also = policies;
+    options.kv_also_count = s->policies.count;
     if (gp_open_model(&model, s, false, &err))
         return gp_tell(GP_EXIT_FAILED, &err);
     gp_model_info(model, &info);
@@ -241,12 +246,12 @@ static int ask_model(const struct gp_settings *s, const struct gp_exam *exam)
         goto close_model;
     }
     /* The engine's refusal of its options is a usage error; all else is a failure. */
-    int rc = gp_engine_open(&engine, model, &s->engine, &err);
+    int rc = gp_engine_open(&engine, model, &options, &err);
     if (rc) {
         status = gp_tell(rc == GP_EINVAL ? GP_EXIT_USAGE : GP_EXIT_FAILED, &err);
         goto close_model;
     }
-    status = run_exam(s, exam, model, engine);
+    status = run_exam(s, exam, model, engine, policies);
     gp_engine_close(engine);
 close_model:
     gp_model_close(model);

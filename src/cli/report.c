@@ -43,7 +43,7 @@ void gp_report_start(const struct gp_model *model, const struct gp_engine *engin
 {
     struct gp_model_info m;
     struct gp_engine_info e;
-    char policy[64], weights[32], pool[32], token[32], summaries[32], work[32];
+    char policy[64], weights[32], pool[32], token[32], summaries[32], work[32], scores[32];
 
     gp_model_info(model, &m);
     gp_engine_info(engine, &e);
@@ -52,9 +52,11 @@ void gp_report_start(const struct gp_model *model, const struct gp_engine *engin
             m.name[0] ? m.name : settings->model_path, m.arch, m.quant,
             (double)m.parameter_count / 1e6, m.vocab_count, m.tokenizer);
     fprintf(stderr, "cpu     %s, %u thread%s\n", m.cpu, e.threads, e.threads == 1 ? "" : "s");
-    fprintf(stderr, "memory  weights %s, KV pool %s, query summaries %s, work %s\n",
+    fprintf(stderr, "memory  weights %s, KV pool %s, query summaries %s, work %s%s%s\n",
             gp_format_bytes(m.weight_bytes, weights), gp_format_bytes(e.kv_bytes, pool),
-            gp_format_bytes(e.summary_bytes, summaries), gp_format_bytes(e.work_bytes, work));
+            gp_format_bytes(e.summary_bytes, summaries), gp_format_bytes(e.work_bytes, work),
+            e.score_bytes ? ", scores " : "",
+            e.score_bytes ? gp_format_bytes(e.score_bytes, scores) : "");
     fprintf(stderr, "cache   %u pages of %u tokens, %s, %s a token, policy %s\n", e.page_count,
             e.page_tokens, e.kv_type, gp_format_bytes(e.kv_token_bytes, token), policy);
     fprintf(stderr, "fits    %u request%s of %u tokens\n\n", e.full_requests,
