@@ -8,13 +8,13 @@ import torch
 from ranks import Ranks
 from torch import Tensor, nn
 
-# The quintic of Keller Jordan's Muon: steepest at zero, and singular values end between 0.7 and 1.2.
+# The quintic of Keller Jordan's Muon: steepest at zero; singular values end between 0.7 and 1.2.
 QUINTIC = (3.4445, -4.7750, 2.0315)
 QUINTIC_STEPS = 5
 
 
 def orthogonalize(g: Tensor) -> Tensor:
-    """The nearest matrix [..., rows, columns], rows <= columns, whose singular values are about 1."""
+    """The nearest matrix [..., rows, columns], rows <= columns, with singular values of about 1."""
     a, b, c = QUINTIC
     x = g / (torch.linalg.matrix_norm(g, keepdim=True) + 1e-7)
     for _ in range(QUINTIC_STEPS):
