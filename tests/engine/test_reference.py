@@ -115,3 +115,66 @@ def test_engine_scores_and_keeps_what_a_baseline_says(models, tmp_path, case):
     assert sum(c["unsure"] for c in cuts) <= sum(c["heads"] for c in cuts) / 10
     if case[1].startswith("h2o"):
         assert all(c["sums"] == c["heads"] for c in cuts)
+
+
+def spoil_kept(cut):
+    """The first head keeps another slot in place of its best."""
+    kept = cut["kept"][0, 0, :, 0]
+    kept[0] = min(set(range(cut["cut"]["slots"] - cut["cut"]["protect"])) - set(kept.tolist()))
+    kept.sort()
+
+
+def spoil_score(cut):
+    cut["score"][0, 0, 5] *= 1.0001
+
+
+def spoil_memory(cut):
+    cut["memory"][1, 1, 3] *= 1.0001
+
+
+def spoil_order(cut):
+    cut["kept"][0, 0, :2] = cut["kept"][0, 0, 1::-1]
+
+
+def spoil_keys(cut):
+    cut["keys"][0, 1, 2, 0] += 1
+
+
+def spoil_window(cut):
+    cut["windows"] = cut["windows"][:, ::-1]
+
+
+def spoil_time(cut):
+    cut["cut"]["tokens"] += 1
+
+
+def spoil_protect(cut):
+    cut["cut"]["protect"] -= 1
+
+
+@pytest.mark.parametrize("spoil", [spoil_kept, spoil_score, spoil_memory, spoil_order, spoil_keys,
+                                   spoil_window, spoil_time, spoil_protect])
+@pytest.mark.parametrize("policy", ["zipage:64", "gkv:70"])
+def test_the_baselines_reference_notices_what_is_wrong(models, tmp_path, policy, spoil):
+    sys.path.insert(0, str(BASELINES.parent))
+    import baselines_reference
+    import compress_reference
+
+    out = tmp_path / "dump"
+    dump(models, out, ("llama-g3", policy, 32, 70, 330, ""), seed=7)
+    sections = [(name, value if isinstance(value, dict) else value.copy())
+                for name, value in compress_reference.read_sections(out)]
+    cuts = [i for i, (name, _) in enumerate(sections) if name == "cut"]
+    begin, end = cuts[3], cuts[4]
+    third = dict(sections[begin:end])
+    spoil(third)
+    with open(out, "wb") as file:
+        file.write(compress_reference.MAGIC)
+        for name, value in sections[:begin] + list(third.items()) + sections[end:]:
+            compress_reference.write_section(file, name, value)
+    model, events = baselines_reference.read_dump(out)
+    past, wrong = None, []
+    for index, data in enumerate(events):
+        report, past = baselines_reference.compare_cut(data, model, 1e-5, past)
+        wrong += [index] * len(report["wrong"])
+    assert wrong and wrong[0] == 3

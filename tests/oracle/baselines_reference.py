@@ -304,7 +304,7 @@ def compare_cut(data, model, tolerance, past):
     keep, future = budget - protect, {"tokens": cut["tokens"], "heads": {}}
     if cut["protect"] != protect:
         report["wrong"].append(f"{cut['protect']} are protected, not {protect}")
-        return report, future
+        return report, None
     due = next_cut(options, b, past["tokens"]) if past else first_cut(options, b, cut["prompt"])
     if cut["tokens"] != due:
         report["wrong"].append(f"a cut at {cut['tokens']} tokens, not at {due}")
@@ -324,6 +324,7 @@ def compare_cut(data, model, tolerance, past):
                 expected = last["memory"] if last else {}
                 if cut["before_count"] != len(expected):
                     report["wrong"].append(f"{where}: {cut['before_count']} slots are remembered")
+                    return report, None
                 known = np.array([expected[s] for s in range(len(expected))])
                 if len(known):
                     compare_numbers(report, where, "what is remembered",
