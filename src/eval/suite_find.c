@@ -1,11 +1,12 @@
 /* find: names whose values sum to a target, by depth-first search.  A line is the names chosen,
- * each with its value and the sum so far, then the target and how the sum compares:
+ * then each with its value and the sum so far, then the target and what comes of it:
  *
- *     a3 03,b9 12,c4 16:19<
+ *     abc a3 03,b9 12,c4 16:19<
  *
- * Too little: the next name of the alphabet joins.  Too much: the last name gives way to the
- * next. When there is no next name, the last one goes and the one before gives way.  Live are
- * the prompt and the last line; every abandoned branch is dead.  The long form searches longer. */
+ * Too little (<): the next name of the alphabet joins.  Too much (>): the last name gives way to
+ * the next.  When there is no next name (-), the last one goes and the one before gives way.
+ * Live are the prompt and the last line; every abandoned branch is dead.  The long form searches
+ * longer. */
 #include "eval/suite_make.h"
 #include "eval/trace.h"
 
@@ -60,7 +61,7 @@ static uint32_t length_of(struct search search, uint32_t limit)
 
     begin(&search);
     do {
-        bytes += 6 * search.depth + 4;
+        bytes += 7 * search.depth + 5;
         if (sum_of(&search) == search.target)
             return bytes;
     } while (bytes < limit && advance(&search));
@@ -90,33 +91,51 @@ static void draw_search(struct gp_trace *trace, struct search *out, uint32_t hig
     }
 }
 
-/* A line of the search; items are the names, sums where the sums along it were last written. */
-static void put_line(struct gp_trace *trace, const struct search *search, struct gp_item *items,
-                     struct gp_item *sums, struct gp_item *target)
+/* '<' a name joins, '>' the last gives way, '-' the last goes, '=' done. */
+static char outcome_of(const struct search *search)
 {
-    uint32_t sum = 0;
+    uint32_t sum = sum_of(search);
 
+    if (sum == search->target)
+        return '=';
+    if (search->chosen[search->depth - 1] + 1 == search->count)
+        return '-';
+    return sum < search->target ? '<' : '>';
+}
+
+/* A line of the search; items are the names, names_at is where the last line's names stand. */
+static void put_line(struct gp_trace *trace, const struct search *search, struct gp_item *items,
+                     struct gp_item *target, size_t *names_at)
+{
+    struct gp_item sum = {0, 0, 2, 0};
+
+    if (*names_at > 0)
+        gp_trace_read(trace, *names_at, search->depth);
+    *names_at = trace->length;
+    for (uint32_t i = 0; i < search->depth; i++)
+        gp_trace_put(trace, "%c", items[search->chosen[i]].name);
     for (uint32_t i = 0; i < search->depth; i++) {
         struct gp_item *item = &items[search->chosen[i]];
-        sum += item->value;
-        gp_trace_put(trace, i ? "," : "");
+        gp_trace_put(trace, i ? "," : " ");
+        gp_trace_read(trace, *names_at + i, 1);
         gp_trace_again(trace, item);
         gp_trace_put(trace, " ");
         if (i > 0)
-            gp_trace_read(trace, sums[i - 1].at, 2);
-        sums[i] = (struct gp_item){0, sum, 2, 0};
-        gp_trace_item(trace, &sums[i]);
+            gp_trace_read(trace, sum.at, 2);
+        sum.value += item->value;
+        gp_trace_item(trace, &sum);
     }
     gp_trace_put(trace, ":");
     gp_trace_again(trace, target);
-    gp_trace_put(trace, "%c\n", sum < search->target ? '<' : sum == search->target ? '=' : '>');
+    gp_trace_put(trace, "%c\n", outcome_of(search));
 }
 
 int gp_make_find(uint64_t seed, double difficulty, enum gp_form form, struct gp_problem *out)
 {
     struct gp_trace trace;
     struct search search = {.values = {6, 5, 4}, .count = 3, .target = 10}; /* should all fail */
-    struct gp_item items[NAMES_MAX], sums[NAMES_MAX];
+    struct gp_item items[NAMES_MAX];
+    size_t names_at = 0;
     bool longer = form == GP_FORM_LONG;
 
     gp_trace_begin(&trace, seed, difficulty, form);
@@ -136,9 +155,9 @@ int gp_make_find(uint64_t seed, double difficulty, enum gp_form form, struct gp_
 
     gp_trace_thought(&trace);
     begin(&search);
-    put_line(&trace, &search, items, sums, &target);
+    put_line(&trace, &search, items, &target, &names_at);
     while (sum_of(&search) != search.target && advance(&search))
-        put_line(&trace, &search, items, sums, &target);
+        put_line(&trace, &search, items, &target, &names_at);
     gp_trace_answer(&trace);
     for (uint32_t i = 0; i < search.depth; i++) {
         gp_trace_read(&trace, items[search.chosen[i]].at, 1);

@@ -10,15 +10,17 @@ enum {
 
 int gp_make_copy(uint64_t seed, double difficulty, enum gp_form form, struct gp_problem *out)
 {
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    static const char letters[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
     struct gp_trace trace;
     char text[LENGTH_MAX + 1] = {0};
 
     gp_trace_begin(&trace, seed, difficulty, form);
     uint32_t length = form == GP_FORM_LONG ? gp_trace_draw(&trace, 100, LENGTH_MAX)
                                            : gp_trace_size(&trace, 4, 12, 40, 100);
+    /* Half of the texts are digits alone: what repeats itself must be copied by its place. */
+    uint32_t last = gp_trace_draw(&trace, 0, 1) ? 9 : sizeof letters - 2;
     for (uint32_t i = 0; i < length; i++)
-        text[i] = letters[gp_trace_draw(&trace, 0, sizeof letters - 2)];
+        text[i] = letters[gp_trace_draw(&trace, 0, last)];
     gp_trace_put(&trace, "Copy ");
     size_t at = trace.length;
     gp_trace_put(&trace, "%s.", text);
