@@ -265,7 +265,8 @@ GP_API uint32_t gp_engine_alternatives(struct gp_engine *engine, uint64_t id, ui
 /* The logprob of prompt token `index` given those before it; 0 for index 0. */
 GP_API float gp_engine_prompt_logprob(struct gp_engine *engine, uint64_t id, uint32_t index);
 
-/* What happened at one boundary (section 3). */
+/* What happened at one boundary (section 3), or at a cut every so many steps; cuts before every
+ * token are counted in gp_request_stats.compress only. */
 enum gp_action {
     GP_ACTION_GROW,
     GP_ACTION_COMPRESS,

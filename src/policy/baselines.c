@@ -277,8 +277,9 @@ static int check_switches(const struct gp_scorer *s, struct gp_error *err)
         return gp_fail(err, GP_EINVAL, "kv scorer: decay %g is not in [0, 1]", (double)s->decay);
     if (!(s->lambda >= 0 && s->lambda <= 1))
         return gp_fail(err, GP_EINVAL, "kv scorer: lambda %g is not in [0, 1]", (double)s->lambda);
-    if (s->pool != GP_POOL_NONE && s->pool_width % 2 == 0)
-        return gp_fail(err, GP_EINVAL, "kv scorer: a pool of %u slots is not odd", s->pool_width);
+    if (s->pool != GP_POOL_NONE && (s->pool_width % 2 == 0 || s->pool_width > GP_POLICY_WINDOW_MAX))
+        return gp_fail(err, GP_EINVAL, "kv scorer: a pool of %u slots; odd, at most %u",
+                       s->pool_width, GP_POLICY_WINDOW_MAX);
     if (s->redundancy != GP_REDUNDANCY_NONE &&
         !(s->redundancy_scale >= 0.001f && s->redundancy_scale <= 1000.0f))
         return gp_fail(err, GP_EINVAL, "kv scorer: redundancy scale %g is not in [0.001, 1000]",
