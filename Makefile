@@ -15,7 +15,8 @@ SMOLLM := models/smollm2-135m-instruct-q4_1.gguf
 LIBS   := jansson libpcre2-8 libutf8proc
 # What the program needs beside the library's, and of those what its parts do.
 EVAL_LIBS := libxxhash
-PROGRAM_LIBS := libedit $(EVAL_LIBS)
+SERVER_LIBS := libmicrohttpd
+PROGRAM_LIBS := libedit $(EVAL_LIBS) $(SERVER_LIBS)
 WARN   := -Wall -Wextra -Wshadow -Wvla -Wundef -Wstrict-prototypes -Wmissing-prototypes \
           -Wpointer-arith -Wwrite-strings -Wno-missing-field-initializers -Werror
 COMMON  = -std=gnu11 -g -fno-omit-frame-pointer -ffp-contract=off -fno-math-errno -fPIC \
@@ -46,11 +47,13 @@ WRAP_fuzz  := $(WRAP_debug)
 LIB_ROOMS := base kernels kv text policy model engine
 LIB_SRC   := $(foreach r,$(LIB_ROOMS),$(wildcard src/$r/*.c src/$r/*/*.c))
 CLI_SRC   := $(wildcard src/cli/*.c)
-# Part of the program, not of the library: it sees no more than growpage.h and base.
+# Parts of the program, not of the library: they see no more than growpage.h and base.
 EVAL_SRC  := $(wildcard src/eval/*.c)
+SERVER_SRC := $(wildcard src/server/*.c)
 LIB_OBJ   := $(LIB_SRC:%.c=$B/%.o)
 CLI_OBJ   := $(CLI_SRC:%.c=$B/%.o)
 EVAL_OBJ  := $(EVAL_SRC:%.c=$B/%.o)
+SERVER_OBJ := $(SERVER_SRC:%.c=$B/%.o)
 LDLIBS     = $(shell pkg-config --libs $(LIBS)) -lm -pthread
 LINK       = $(CC) $(CFLAGS_$(CONFIG)) $(WRAP_$(CONFIG)) $(LDFLAGS)
 
@@ -79,7 +82,7 @@ $B/libgrowpage.a: $(LIB_OBJ)
 	$(call say,AR,$@)ar rcs $@ $^
 $B/libgrowpage.so: $(LIB_OBJ)
 	$(call say,LD,$@)$(CC) $(CFLAGS_$(CONFIG)) $(WRAP_$(CONFIG)) $(LDFLAGS) -shared -Wl,-soname,libgrowpage.so.0 $^ $(LDLIBS) -o $@
-$B/growpage: $(CLI_OBJ) $(EVAL_OBJ) $B/libgrowpage.a
+$B/growpage: $(CLI_OBJ) $(EVAL_OBJ) $(SERVER_OBJ) $B/libgrowpage.a
 	$(call say,LD,$@)$(LINK) $^ $(LDLIBS) $(shell pkg-config --libs $(PROGRAM_LIBS)) -o $@
 $B/growpage.pc: tools/growpage.pc.in VERSION FORCE
 	@mkdir -p $(@D)
@@ -101,10 +104,13 @@ $B/bench/%: $B/bench/%.o $B/libgrowpage.a
 	$(call say,LD,$@)$(LINK) $^ $(LDLIBS) -o $@
 
 # The command line's tests see its parts; only main.c stays out.
-$B/tests/cli/%: $B/tests/cli/%.o $(filter-out %/main.o,$(CLI_OBJ)) $(EVAL_OBJ) $B/libgrowpage.a
+$B/tests/cli/%: $B/tests/cli/%.o $(filter-out %/main.o,$(CLI_OBJ)) $(EVAL_OBJ) $(SERVER_OBJ) $B/libgrowpage.a
 	$(call say,LD,$@)$(LINK) $^ -lcmocka $(LDLIBS) $(shell pkg-config --libs $(PROGRAM_LIBS)) -o $@
 $B/tests/eval/%: $B/tests/eval/%.o $(TEST_AUX:%.c=$B/%.o) $(EVAL_OBJ) $B/libgrowpage.a
 	$(call say,LD,$@)$(LINK) $^ -lcmocka $(LDLIBS) $(shell pkg-config --libs $(EVAL_LIBS)) -o $@
+
+$B/tests/server/%: $B/tests/server/%.o $(TEST_AUX:%.c=$B/%.o) $(SERVER_OBJ) $B/libgrowpage.a
+	$(call say,LD,$@)$(LINK) $^ -lcmocka $(LDLIBS) $(shell pkg-config --libs $(SERVER_LIBS)) -o $@
 
 # Objects depend on the flags they were built with.
 $B/flags: FORCE

@@ -1,0 +1,24 @@
+/* What every request is read against: the model, the engine, and what was said at start.  Nothing
+ * here changes once the server answers. */
+#ifndef GP_SERVER_API_H
+#define GP_SERVER_API_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "growpage.h"
+
+struct gp_api {
+    const struct gp_model *model;
+    struct gp_engine *engine;
+    struct gp_model_info model_info;
+    struct gp_engine_info engine_info;
+    struct gp_kv_options kv;    /* of requests that bring none of their own                 */
+    uint32_t vocab;             /* ids below this have a token                              */
+    const char *name;           /* the id that /v1/models tells                             */
+    const char *chat_variables; /* JSON object for every template, or NULL                 */
+    bool split_thoughts;        /* reasoning_content apart from content                     */
+    int64_t started;            /* seconds since the epoch                                  */
+};
+
+#endif

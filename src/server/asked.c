@@ -1,0 +1,292 @@
+/* What both routes have alike, and the prompts of /v1/completions. */
+#include "server/asked.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "server/asked_internal.h"
+#include "server/fields.h"
+
+/* ---- prompts ---- */
+
+int gp_prompt_check(const struct gp_api *api, uint32_t count, struct gp_refusal *r)
+{
+    const struct gp_engine_info *e = &api->engine_info;
+
+    if (count == 0)
+        return gp_refuse(r, 400, "prompt", "prompt: empty");
+    if (count >= e->context)
+        (void)gp_refuse(
+            r, 400, "prompt",
+            "This model's maximum context length is %u tokens. However, your prompt has %u "
+            "tokens, which exceeds the available context size.",
+            e->context, count);
+    else if (count / e->page_tokens + 1 > e->page_count)
+        (void)gp_refuse(
+            r, 400, "prompt",
+            "Your prompt has %u tokens and can never fit the KV pool of %u pages of %u tokens, "
+            "which exceeds the available context size.",
+            count, e->page_count, e->page_tokens);
+    else
+        return GP_OK;
+    r->type = "exceed_context_size_error";
+    r->code = "context_length_exceeded";
+    r->prompt_tokens = count;
+    r->context = e->context;
+    return GP_EINVAL;
+}
+
+int gp_text_check(const struct gp_api *api, size_t length, struct gp_refusal *r)
+{
+    /* Normalising makes no text shorter than a quarter. */
+    size_t least = length / 4 / api->model_info.token_bytes_max;
+
+    if (least < api->engine_info.context)
+        return GP_OK;
+    return gp_prompt_check(api, least < UINT32_MAX ? (uint32_t)least : UINT32_MAX, r);
+}
+
+static int take_text(const struct gp_api *api, const json_t *item, bool add_special,
+                     struct gp_asked *asked, struct gp_prompt *prompt, struct gp_refusal *r)
+{
+    const char *text = json_string_value(item);
+    size_t length = json_string_length(item);
+    struct gp_error err;
+
+    if (gp_text_check(api, length, r))
+        return GP_EINVAL;
+    /* A completion's prompt is the client's own business: control tokens in it are recognised. */
+    if (gp_model_tokenize(api->model, text, length, add_special, true, &prompt->ids, &prompt->count,
+                          &err))
+        return gp_refuse(r, 500, "prompt", "%s", err.message);
+    if (!asked->echo)
+        return GP_OK;
+    prompt->text = gp_mem_copy(text, length);
+    prompt->text_length = length;
+    return prompt->text ? GP_OK : gp_refuse(r, 500, "prompt", "prompt: out of memory");
+}
+
+static int take_ids(const struct gp_api *api, const json_t *item, struct gp_asked *asked,
+                    struct gp_prompt *prompt, struct gp_refusal *r)
+{
+    struct gp_error err;
+    char *text;
+
+    if (gp_field_ids(item, "prompt", api->vocab, GP_LIMIT_CONTEXT, &prompt->ids, &prompt->count, r))
+        return GP_EINVAL;
+    if (!asked->echo)
+        return GP_OK;
+    if (gp_model_detokenize(api->model, prompt->ids, prompt->count, true, &text,
+                            &prompt->text_length, &err))
+        return gp_refuse(r, 500, "prompt", "%s", err.message);
+    prompt->text = gp_mem_copy(text, prompt->text_length);
+    gp_free(text);
+    if (!prompt->text)
+        return gp_refuse(r, 500, "prompt", "prompt: out of memory");
+    return GP_OK;
+}
+
+static int take_prompt(const struct gp_api *api, const json_t *item, bool add_special,
+                       struct gp_asked *asked, struct gp_refusal *r)
+{
+    struct gp_prompt *prompt = &asked->prompts[asked->prompt_count++];
+    int rc;
+
+    if (json_is_string(item))
+        rc = take_text(api, item, add_special, asked, prompt, r);
+    else if (json_is_array(item))
+        rc = take_ids(api, item, asked, prompt, r);
+    else
+        rc = gp_refuse(r, 400, "prompt",
+                       "prompt: must be a string, an array of token ids, or an array of these");
+    return rc ? rc : gp_prompt_check(api, prompt->count, r);
+}
+
+static int read_prompts(const struct gp_api *api, const json_t *body, struct gp_asked *asked,
+                        struct gp_refusal *r)
+{
+    const json_t *prompt = gp_field(body, "prompt");
+    bool add_special = true;
+
+    if (gp_field_bool(body, "add_special_tokens", &add_special, r))
+        return GP_EINVAL;
+    if (!prompt)
+        return gp_refuse(r, 400, "prompt", "prompt: missing");
+    /* An array that begins with a number is one prompt of ids. */
+    bool many = json_is_array(prompt) && !json_is_number(json_array_get(prompt, 0));
+    size_t count = many ? json_array_size(prompt) : 1;
+
+    if (count == 0)
+        return gp_refuse(r, 400, "prompt", "prompt: empty");
+    if (count > GP_LIMIT_PROMPTS)
+        return gp_refuse(r, 400, "prompt", "prompt: %zu prompts; at most %u", count,
+                         GP_LIMIT_PROMPTS);
+    asked->prompts = gp_mem_alloc_array(count, sizeof *asked->prompts);
+    if (!asked->prompts)
+        return gp_refuse(r, 500, "prompt", "prompt: out of memory");
+    for (size_t i = 0; i < count; i++)
+        if (take_prompt(api, many ? json_array_get(prompt, i) : prompt, add_special, asked, r))
+            return GP_EINVAL;
+    return GP_OK;
+}
+
+static int read_chat(const struct gp_api *api, const json_t *body, struct gp_asked *asked,
+                     struct gp_refusal *r)
+{
+    char *text = NULL;
+    int32_t *ids = NULL;
+    uint32_t count = 0;
+
+    if (gp_chat_render(api, body, &ids, &count, &text, r))
+        return GP_EINVAL;
+    asked->split_thought = api->split_thoughts;
+    asked->thought_opened = asked->split_thought && gp_thought_opened(text, strlen(text));
+    gp_free(text);
+    asked->prompts = gp_mem_alloc_array(1, sizeof *asked->prompts);
+    if (asked->prompts)
+        asked->prompts[asked->prompt_count++] = (struct gp_prompt){
+            .ids = gp_mem_alloc_array(count, sizeof *ids),
+            .count = count,
+        };
+    if (asked->prompts && asked->prompts->ids)
+        memcpy(asked->prompts->ids, ids, count * sizeof *ids);
+    gp_free(ids);
+    if (!asked->prompts || !asked->prompts->ids)
+        return gp_refuse(r, 500, "messages", "messages: out of memory");
+    return gp_prompt_check(api, count, r);
+}
+
+/* ---- the whole ---- */
+
+/* A field that would change the answer and is not done here; what stands for "off" is fine. */
+static bool is_off(const json_t *field)
+{
+    return !field || json_is_null(field) || json_is_false(field) ||
+           (json_is_number(field) && json_number_value(field) == 0) ||
+           (json_is_string(field) && json_string_length(field) == 0) ||
+           (json_is_array(field) && json_array_size(field) == 0) ||
+           (json_is_object(field) && json_object_size(field) == 0);
+}
+
+static bool is_word(const json_t *field, const char *word)
+{
+    return json_is_string(field) && strcmp(json_string_value(field), word) == 0;
+}
+
+static int refuse_what_is_not_there(const json_t *body, struct gp_refusal *r)
+{
+    static const char *const names[] = {
+        "suffix",
+        "prompt_logprobs",
+        "truncate_prompt_tokens",
+        "thinking_token_budget",
+        "return_token_ids",
+        "priority",
+        "tools",
+        "functions",
+        "function_call",
+        "structured_outputs",
+        "guided_json",
+        "guided_regex",
+        "guided_choice",
+        "guided_grammar",
+        "grammar",
+        "json_schema",
+        "use_beam_search",
+        "continue_final_message",
+        "chat_template",
+        "documents",
+        "audio",
+    };
+    const json_t *format = gp_field(body, "response_format");
+    const json_t *choice = gp_field(body, "tool_choice");
+    const json_t *best_of = gp_field(body, "best_of");
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!is_off(json_object_get(body, names[i])))
+            return gp_refuse(r, 400, names[i], "%s: not available here", names[i]);
+    if (format && !is_word(json_object_get(format, "type"), "text"))
+        return gp_refuse(r, 400, "response_format",
+                         "response_format: only {\"type\":\"text\"} is available here");
+    if (choice && !is_word(choice, "none") && !is_word(choice, "auto"))
+        return gp_refuse(r, 400, "tool_choice", "tool_choice: tools are not available here");
+    if (best_of && !(json_is_integer(best_of) && json_integer_value(best_of) == 1))
+        return gp_refuse(r, 400, "best_of", "best_of: only 1 is available here");
+    return GP_OK;
+}
+
+static int read_stream(const json_t *body, struct gp_asked *asked, struct gp_refusal *r)
+{
+    const json_t *options = gp_field(body, "stream_options");
+
+    if (gp_field_bool(body, "stream", &asked->stream, r))
+        return GP_EINVAL;
+    if (!options)
+        return GP_OK;
+    if (!json_is_object(options))
+        return gp_refuse(r, 400, "stream_options", "stream_options: must be an object");
+    if (!asked->stream)
+        return gp_refuse(r, 400, "stream_options", "stream_options: has no meaning without stream");
+    int rc = gp_field_bool(options, "include_usage", &asked->include_usage, r);
+    return rc ? rc : gp_field_bool(options, "continuous_usage_stats", &asked->continuous_usage, r);
+}
+
+static int read_flags(const struct gp_api *api, const json_t *body, struct gp_asked *asked,
+                      struct gp_refusal *r)
+{
+    bool skip_special = true;
+    int rc = gp_field_bool(body, "include_stop_str_in_output", &asked->keep_stop, r);
+
+    if (!rc)
+        rc = gp_field_bool(body, "ignore_eos", &asked->request.ignore_eos, r);
+    if (!rc)
+        rc = gp_field_bool(body, "skip_special_tokens", &skip_special, r);
+    if (!rc)
+        rc = gp_field_bool(body, "return_tokens_as_token_ids", &asked->ids_as_tokens, r);
+    if (!rc && !asked->chat)
+        rc = gp_field_bool(body, "echo", &asked->echo, r);
+    asked->keep_special = !skip_special;
+    const json_t *model = gp_field(body, "model");
+
+    if (!rc && model && !json_is_string(model))
+        rc = gp_refuse(r, 400, "model", "model: must be a string");
+    (void)api;
+    return rc;
+}
+
+int gp_asked_read(const struct gp_api *api, bool chat, const json_t *body, struct gp_asked *asked,
+                  struct gp_refusal *r)
+{
+    *asked = (struct gp_asked){.chat = chat, .kv = api->kv};
+    gp_request_init(&asked->request);
+    int rc = refuse_what_is_not_there(body, r);
+
+    if (!rc)
+        rc = read_stream(body, asked, r);
+    if (!rc)
+        rc = read_flags(api, body, asked, r);
+    if (!rc)
+        rc = gp_asked_read_options(api, body, asked, r);
+    if (!rc)
+        rc = gp_asked_read_kv(api, body, asked, r);
+    if (!rc)
+        rc = chat ? read_chat(api, body, asked, r) : read_prompts(api, body, asked, r);
+    if (!rc && asked->prompt_count * asked->request.n > GP_LIMIT_ANSWERS)
+        rc = gp_refuse(r, 400, "n", "n: %u prompts of %u answers are more than %u",
+                       asked->prompt_count, asked->request.n, GP_LIMIT_ANSWERS);
+    if (rc)
+        gp_asked_free(asked);
+    return rc;
+}
+
+void gp_asked_free(struct gp_asked *asked)
+{
+    for (uint32_t i = 0; i < asked->prompt_count; i++) {
+        gp_mem_free(asked->prompts[i].ids);
+        gp_mem_free(asked->prompts[i].text);
+    }
+    gp_mem_free(asked->prompts);
+    gp_mem_free(asked->bias);
+    gp_stop_set_free(&asked->stops);
+    *asked = (struct gp_asked){0};
+}
