@@ -1,20 +1,14 @@
 #include "eval/record.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/utsname.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <jansson.h>
-#include <xxhash.h>
 
 #include "base/mem.h"
-
-#define HASH_CHUNK (1u << 20)
+#include "eval/origin.h"
 
 struct gp_record {
     const char *path;
@@ -67,72 +61,6 @@ static int write_line(struct gp_record *record, json_t *root, struct gp_error *e
 
 /* ---- the run ---- */
 
-/* The hash that xxh128sum prints of the file. */
-static int hash_file(const char *path, char out[64], struct gp_error *err)
-{
-    XXH128_canonical_t canonical;
-    int rc = GP_OK, fd = open(path, O_RDONLY | O_CLOEXEC);
-
-    if (fd < 0)
-        return gp_fail(err, GP_EIO, "%s: %s", path, strerror(errno));
-    XXH3_state_t *state = XXH3_createState();
-    char *chunk = gp_mem_alloc(HASH_CHUNK);
-    if (!state || !chunk || XXH3_128bits_reset(state) == XXH_ERROR) {
-        rc = gp_fail(err, GP_ENOMEM, "%s: out of memory", path);
-        goto close_file;
-    }
-    for (ssize_t got; (got = read(fd, chunk, HASH_CHUNK)) != 0;) {
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0) {
-            rc = gp_fail(err, GP_EIO, "%s: %s", path, strerror(errno));
-            goto close_file;
-        }
-        XXH3_128bits_update(state, chunk, (size_t)got);
-    }
-    XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(state));
-    int at = snprintf(out, 64, "xxh128:");
-    for (size_t i = 0; i < sizeof canonical.digest; i++)
-        at += snprintf(out + at, 64 - (size_t)at, "%02x", canonical.digest[i]);
-close_file:
-    gp_mem_free(chunk);
-    XXH3_freeState(state);
-    close(fd);
-    return rc;
-}
-
-static void processor_name(char out[128])
-{
-    FILE *file = fopen("/proc/cpuinfo", "re");
-    char line[256];
-
-    snprintf(out, 128, "unknown");
-    while (file && fgets(line, sizeof line, file)) {
-        char *colon = strchr(line, ':');
-        if (!colon || strncmp(line, "model name", 10) != 0)
-            continue;
-        snprintf(out, 128, "%.*s", (int)strcspn(colon + 2, "\n"), colon + 2);
-        break;
-    }
-    if (file)
-        fclose(file);
-    gp_text_clean(out);
-}
-
-static json_t *machine(void)
-{
-    struct utsname system;
-    char processor[128];
-    uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-
-    processor_name(processor);
-    if (uname(&system))
-        snprintf(system.release, sizeof system.release, "unknown");
-    return json_pack("{s:s, s:i, s:I, s:s}", "processor", processor, "cores",
-                     (int)sysconf(_SC_NPROCESSORS_ONLN), "memory_bytes", (json_int_t)memory,
-                     "kernel", system.release);
-}
-
 static json_t *suite_names(const struct gp_exam *exam)
 {
     json_t *names = json_array();
@@ -159,82 +87,32 @@ static json_t *difficulty(const struct gp_exam *exam)
                : json_pack("[f, f]", exam->difficulty_low, exam->difficulty_high);
 }
 
-static json_t *sampling(const struct gp_sitting *s)
-{
-    const struct gp_sampling *d = &s->sampling;
-
-    return json_pack("{s:f, s:i, s:f, s:f, s:f, s:f, s:f, s:b}", "temperature", d->temperature,
-                     "top_k", (int)d->top_k, "top_p", d->top_p, "min_p", d->min_p, "repeat_penalty",
-                     d->repeat_penalty, "presence_penalty", d->presence_penalty,
-                     "frequency_penalty", d->frequency_penalty, "ignore_eos", s->ignore_eos);
-}
-
-/* What all policies share; the rest is in their names. */
-static json_t *cache(const struct gp_kv_options *kv)
-{
-    static const char *const metrics[] = {"top-p", "entropy", "exp-entropy"};
-    static const char *const demands[] = {"mean", "max-renormalised", "per-query-head"};
-    static const char *const scores[] = {"max", "mean"};
-    static const char *const domains[] = {"unprotected", "all"};
-    static const char *const inits[] = {"first", "zero"};
-    static const char *const fallbacks[] = {"compress", "preempt"};
-    static const char *const resumes[] = {"replay", "recompute"};
-
-    return json_pack(
-        "{s:f, s:f, s:s, s:f, s:f, s:s, s:s, s:i, s:i, s:f, s:i, s:i, s:s, s:s, s:s, s:s}",
-        "beta_short", kv->beta_short, "beta_long", kv->beta_long, "summary_init",
-        inits[kv->summary_init], "coverage", kv->coverage, "threshold", kv->threshold, "metric",
-        metrics[kv->metric], "gqa_demand", demands[kv->gqa_demand], "initial_pages",
-        (int)kv->initial_pages, "max_pages", (int)kv->max_pages, "pressure", kv->pressure, "local",
-        (int)kv->local, "protect", (int)kv->protect, "gqa_score", scores[kv->gqa_score],
-        "score_domain", domains[kv->score_domain], "fallback", fallbacks[kv->fallback], "resume",
-        resumes[kv->resume]);
-}
-
-static json_t *engine(const struct gp_record_run *run)
-{
-    struct gp_engine_info e;
-
-    gp_engine_info(run->engine, &e);
-    return json_pack("{s:i, s:i, s:i, s:i, s:s, s:i, s:I}", "context", (int)e.context, "max_seqs",
-                     (int)e.max_seqs, "max_batch_tokens", (int)e.max_batch_tokens, "pages",
-                     (int)e.page_count, "kv_type", e.kv_type, "page_size", (int)e.page_tokens,
-                     "kv_bytes", (json_int_t)e.kv_bytes);
-}
-
 int gp_record_run(struct gp_record *record, const struct gp_record_run *run, struct gp_error *err)
 {
     const struct gp_sitting *s = run->sitting;
     const struct gp_exam *exam = s->exam;
     static const char *const forms[] = {"short", "long", "mixed"};
     struct gp_engine_info e;
-    struct gp_model_info m;
-    char hash[64], started[32], path[4096];
-    time_t now = time(NULL);
-    struct tm utc;
+    struct gp_origin origin;
+    char started[GP_TIME_TEXT_BYTES];
 
-    int rc = hash_file(run->model_path, hash, err);
+    int rc = gp_origin_take(&origin, run->model, run->model_path, err);
     if (rc)
         return rc;
     gp_engine_info(run->engine, &e);
-    gp_model_info(run->model, &m);
-    gp_text_clean(m.name);
-    snprintf(path, sizeof path, "%s", run->model_path);
-    gp_text_clean(path);
-    strftime(started, sizeof started, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
+    gp_time_format(started);
     return write_line(
         record,
-        json_pack("{s:s, s:s, s:s, s:{s:s, s:s, s:s, s:s, s:s, s:I, s:I}, s:s, s:i, s:o, s:I, s:o,"
-                  " s:i, s:i, s:i, s:o, s:s, s:o, s:i, s:o, s:o, s:o}",
-                  "kind", "run", "version", gp_version(), "started", started, "model", "path", path,
-                  "hash", hash, "name", m.name, "arch", m.arch, "quant", m.quant, "parameters",
-                  (json_int_t)m.parameter_count, "bytes", (json_int_t)m.file_bytes, "cpu", m.cpu,
-                  "threads", (int)e.threads, "machine", machine(), "seed", (json_int_t)exam->seed,
-                  "suites", suite_names(exam), "limit", (int)exam->limit, "samples",
-                  (int)s->samples, "concurrency", (int)s->concurrency, "difficulty",
-                  difficulty(exam), "form", forms[exam->form], "policies", policy_names(run),
-                  "max_tokens", (int)s->max_tokens, "sampling", sampling(s), "kv",
-                  cache(&s->policies[0]), "engine", engine(run)),
+        json_pack("{s:s, s:s, s:s, s:o, s:s, s:i, s:o, s:I, s:o, s:i, s:i, s:i, s:o, s:s, s:o, s:i,"
+                  " s:o, s:o, s:o}",
+                  "kind", "run", "version", gp_version(), "started", started, "model",
+                  gp_origin_model(&origin), "cpu", origin.model.cpu, "threads", (int)e.threads,
+                  "machine", gp_origin_machine(&origin), "seed", (json_int_t)exam->seed, "suites",
+                  suite_names(exam), "limit", (int)exam->limit, "samples", (int)s->samples,
+                  "concurrency", (int)s->concurrency, "difficulty", difficulty(exam), "form",
+                  forms[exam->form], "policies", policy_names(run), "max_tokens",
+                  (int)s->max_tokens, "sampling", gp_origin_sampling(&s->sampling, s->ignore_eos),
+                  "kv", gp_origin_cache(&s->policies[0]), "engine", gp_origin_engine(run->engine)),
         err);
 }
 
