@@ -1,7 +1,7 @@
 /* sort: selection sort.  A pass restates every item, behind it the smallest so far; items that are
- * out are crossed off (b-).  The pass ends with all that is sorted:
+ * out are crossed off (b-).  The pass ends with the one that it crosses off and all that is sorted:
  *
- *     a48 a48,b- c93 a48,d22 d22,!17 22
+ *     a48 a48,b- c93 a48,d22 d22,d-!17 22
  *
  * Live are the items not yet out, at their last writing, and the sorted list.  The long form ends
  * with a comparison of all neighbours. */
@@ -75,7 +75,7 @@ int gp_make_sort(uint64_t seed, double difficulty, enum gp_form form, struct gp_
         sorted[pass] = items[best];
         sorted[pass].name = 0;
         sorted[pass].at = items[best].at + 1;
-        gp_trace_put(&trace, "!");
+        gp_trace_put(&trace, "%c-!", items[best].name);
         put_sorted(&trace, sorted, pass + 1);
         gp_trace_put(&trace, "\n");
     }
