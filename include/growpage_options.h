@@ -101,32 +101,39 @@ enum gp_score_redundancy {
  * them afterwards. */
 struct gp_scorer {
     enum gp_score_source source;
-    uint32_t window; /* queries that score, after RoPE: 16, 8, 31                        */
-    enum gp_score_group group;
-    bool window_keys; /* softmax over the newest tokens, too (each query sees what it saw);
-                         false: over those that may be dropped                            */
-    enum gp_score_reduce
-        reduce;           /* over the window's queries                                        */
-    bool normalize;       /* divide by the largest score before history                       */
-    bool remember_newest; /* the newest tokens take part in normalize, history and pool; false:
-                            they are left out behind the softmax                             */
-    enum gp_score_history
-        history; /* what a token scored at the cut before                            */
+    uint32_t window;           /* newest queries that score, after RoPE: 16, 8, 31 */
+    enum gp_score_group group; /* how a KV head's query heads are joined           */
+    /* The softmax runs over the newest tokens, too, each query seeing what it saw when it ran;
+     * false: over those that may be dropped. */
+    bool window_keys;
+    enum gp_score_reduce reduce; /* over the window's queries */
+    bool normalize;              /* divide by the largest score, before history */
+    /* The newest tokens take part in normalize, history and pool; false: they are left out behind
+     * the softmax. */
+    bool remember_newest;
+
+    enum gp_score_history history; /* what a token scored at the cut before */
     float decay;
-    enum gp_score_pool pool; /* over neighbouring slots                                          */
-    uint32_t pool_width;     /* odd                                                              */
-    bool pool_first_only;    /* at the first cut alone                                           */
-    enum gp_score_redundancy
-        redundancy;            /* penalty for keys like others                                   */
-    float redundancy_scale;    /* tau: similarities are summed and divided by tau * how many    */
-    bool redundancy_slot0;     /* a key like no other exempts slot 0 (R-KV's code does)         */
-    bool redundancy_normalize; /* divide the penalty by its largest                             */
-    float lambda;              /* lambda * score - (1 - lambda) * penalty                       */
-    uint32_t sinks;            /* first tokens never dropped                                    */
-    bool keep_order;           /* survivors stay in order; false: the best first                */
-    bool cache_positions;      /* positions are places in the cache: keys are kept before RoPE and
-                                  rotated at each step (StreamingLLM)                           */
-    bool count_prompt; /* steps trigger: N divides all tokens, not those behind the prompt */
+
+    enum gp_score_pool pool; /* over neighbouring slots; what is remembered is not pooled */
+    uint32_t pool_width;     /* odd */
+    bool pool_first_only;    /* at a request's first cut alone */
+
+    /* A penalty for keys like others: lambda * score - (1 - lambda) * penalty.  Similarities are
+     * summed, divided by redundancy_scale (tau) times how many were compared, and go through a
+     * softmax over all slots. */
+    enum gp_score_redundancy redundancy;
+    float redundancy_scale;
+    bool redundancy_slot0;     /* a key like no other exempts slot 0 (R-KV's code does) */
+    bool redundancy_normalize; /* divide the penalty by its largest */
+    float lambda;
+
+    uint32_t sinks;  /* first tokens that are never dropped */
+    bool keep_order; /* survivors stay in the order of the text; false: the best first */
+    /* Positions are places in the cache: keys are kept before RoPE and rotated at each step
+     * (StreamingLLM).  With GP_SCORE_POSITION only. */
+    bool cache_positions;
+    bool count_prompt; /* trigger_steps counts all tokens, not those behind the prompt */
 };
 
 struct gp_kv_options {

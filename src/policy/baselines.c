@@ -302,15 +302,14 @@ static int check_order(const struct gp_kv_options *o, const char *name, struct g
     if (s->source != GP_SCORE_WINDOW && neighbours)
         return gp_fail(err, GP_EINVAL,
                        "kv scorer: pool, history, normalize and redundancy need a window");
+    if (s->cache_positions && s->source != GP_SCORE_POSITION)
+        return gp_fail(err, GP_EINVAL,
+                       "kv scorer: keys that are kept before RoPE are scored by position alone");
     if (!s->keep_order && (o->trigger == GP_TRIGGER_TOKEN || s->cache_positions))
         return gp_fail(err, GP_EINVAL,
                        "kv-trigger: %s leaves survivors in the order of their scores, which needs "
                        "true positions and a trigger at page or steps:N",
                        name);
-    if (s->cache_positions && o->trigger == GP_TRIGGER_TOKEN && s->source != GP_SCORE_POSITION)
-        return gp_fail(err, GP_EINVAL,
-                       "kv scorer: places in the cache are known while slots lie in order, or when "
-                       "only sinks and the newest stay");
     return GP_OK;
 }
 

@@ -227,7 +227,6 @@ static void break_source(struct gp_kv_options *o)
 static void break_places(struct gp_kv_options *o)
 {
     o->scorer.cache_positions = true;
-    o->scorer.keep_order = false;
 }
 
 static void a_scorer_that_makes_no_sense_is_refused_by_name(void **state)
@@ -249,7 +248,7 @@ static void a_scorer_that_makes_no_sense_is_refused_by_name(void **state)
         {break_protect, "budget"},
         {break_max_pages, "kv-max-pages"},
         {break_source, "need a window"},
-        {break_places, "kv-trigger"},
+        {break_places, "before RoPE"},
     };
 
     (void)state;
