@@ -31,12 +31,14 @@ static const struct command commands[] = {
      "       growpage eval [--suite NAME[,NAME...]] --print [--json] [options]",
      "ask a model problems made from a seed, under one cache policy after another", GP_COMMAND_EVAL,
      gp_cmd_eval},
+    {"serve", "[-m FILE] [--host HOST] [--port N] [options]",
+     "answer OpenAI's API over HTTP, many requests at once", GP_COMMAND_SERVE, gp_cmd_serve},
 };
 
 #define COMMAND_COUNT (sizeof commands / sizeof *commands)
 
-static const char names[] = "run inspect tokenize detokenize perplexity eval help";
-static const char later[] = "serve bench report analyze trace loadtest";
+static const char names[] = "run inspect tokenize detokenize perplexity eval serve help";
+static const char later[] = "bench report analyze trace loadtest";
 
 static const struct command *find_command(const char *name)
 {

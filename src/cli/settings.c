@@ -13,9 +13,12 @@
 #define DETOKENIZE GP_COMMAND_DETOKENIZE
 #define PERPLEXITY GP_COMMAND_PERPLEXITY
 #define EVAL       GP_COMMAND_EVAL
-#define ALL        (RUN | INSPECT | TOKENIZE | DETOKENIZE | PERPLEXITY | EVAL)
+#define SERVE      GP_COMMAND_SERVE
+#define ALL        (RUN | INSPECT | TOKENIZE | DETOKENIZE | PERPLEXITY | EVAL | SERVE)
 #define TEXT_IN    (RUN | TOKENIZE | PERPLEXITY)
 #define ASK        (RUN | EVAL)
+/* What an engine and its cache are given. */
+#define ENGINE (ASK | SERVE)
 
 #define BUNDLED "models/smollm2-135m-instruct-q4_1.gguf"
 
@@ -85,6 +88,18 @@ static int apply_difficulty(void *target, const char *value, struct gp_error *er
     return GP_OK;
 }
 
+static int apply_key(void *target, const char *value, struct gp_error *err)
+{
+    struct gp_key_list *list = target;
+
+    if (!*value)
+        return gp_fail(err, GP_EINVAL, "an empty key");
+    if (list->count == GP_KEYS_MAX)
+        return gp_fail(err, GP_EINVAL, "more than %u keys; give a file of them", GP_KEYS_MAX);
+    list->items[list->count++] = value;
+    return GP_OK;
+}
+
 #define AT(field) .offset = offsetof(struct gp_settings, field)
 
 #define SECTION(text)                                                                              \
@@ -93,8 +108,8 @@ static int apply_difficulty(void *target, const char *value, struct gp_error *er
     }
 #define SERVE_ONLY(words)                                                                          \
     {                                                                                              \
-        .kind = GP_OPTION_LATER, .names = words, .commands = ALL,                                  \
-        .later = "an option of serve, which is not available yet"                                  \
+        .kind = GP_OPTION_LATER, .names = words, .commands = ALL & ~SERVE,                         \
+        .later = "an option of serve"                                                              \
     }
 #define NOT_YET(words)                                                                             \
     {                                                                                              \
@@ -110,11 +125,12 @@ static const struct gp_option table[] = {
      "split text the default way when the file's pre-tokenizer is unknown, instead of refusing it",
      ALL & ~INSPECT, AT(override_pre)},
     {GP_OPTION_TEXT, "--chat-template", "TEXT", "a template instead of the file's own",
-     ASK, AT(chat_template)},
+     ASK | SERVE, AT(chat_template)},
     {GP_OPTION_TEXT, "--chat-template-file", "FILE", "the same from a file",
-     ASK, AT(chat_template_file)},
+     ASK | SERVE, AT(chat_template_file)},
     {GP_OPTION_TEXT, "--chat-template-kwargs", "JSON",
-     "variables for the template, such as {\"enable_thinking\":false}", ASK, AT(chat_variables)},
+     "variables for the template, such as {\"enable_thinking\":false}", ASK | SERVE,
+     AT(chat_variables)},
 
     SECTION("Text"),
     {GP_OPTION_TEXT, "-p --prompt", "TEXT", "the text", RUN | TOKENIZE, AT(prompt)},
@@ -157,6 +173,29 @@ static const struct gp_option table[] = {
     {GP_OPTION_FLAG, "--print", NULL, "print the problems and their solutions, and ask nobody",
      EVAL, AT(print)},
 
+    SECTION("Server"),
+    {GP_OPTION_TEXT, "--host", "HOST",
+     "the address to listen at (default: 127.0.0.1, this machine alone)", SERVE, AT(host)},
+    {GP_OPTION_UINT, "--port", "N", "the port; 0: one that is free (default: 8080)", SERVE,
+     AT(port), .max = 65535},
+    {GP_OPTION_TEXT, "-a --alias --served-model-name", "NAME",
+     "the model's id (default: the file's name)", SERVE, AT(alias)},
+    {GP_OPTION_CALL, "--api-key", "KEY",
+     "a key that clients must send; may be given several times", SERVE, AT(keys),
+     .apply = apply_key},
+    {GP_OPTION_TEXT, "--api-key-file", "FILE", "keys, one a line; SIGHUP reads it again", SERVE,
+     AT(key_file)},
+    {GP_OPTION_WORD, "--reasoning-format", "WORD",
+     "auto and deepseek put thoughts apart from answers, as reasoning_content; none leaves them",
+     SERVE, AT(reasoning_format), .words = "auto|deepseek|none"},
+    {GP_OPTION_SIZE, "--max-body", "SIZE", "of one request (default: 32MiB)", SERVE,
+     AT(body_bytes_max), .min = 1024, .max = 268435456.0},
+    {GP_OPTION_UINT, "--shutdown-timeout", "SECONDS",
+     "for what runs when a stop comes (default: 30)", SERVE, AT(shutdown_seconds), .max = 86400},
+    {GP_OPTION_FLAG, "--no-access-log", NULL, "no line a request", SERVE, AT(no_access_log)},
+    {GP_OPTION_TRUE, "--metrics", NULL, "serve /metrics, as is always done", SERVE},
+    {GP_OPTION_TRUE, "--jinja", NULL, "chat templates are Jinja, as they are always here", SERVE},
+
     SECTION("Size and speed"),
     {GP_OPTION_INT, "-n --max-tokens --n-predict --predict", "N",
      "tokens of the answer at most; -1: what the context holds (default: -1)", RUN, AT(max_tokens),
@@ -165,7 +204,7 @@ static const struct gp_option table[] = {
      "tokens of an answer at most; -1: what the context holds (default: 4096)", EVAL,
      AT(max_tokens), .min = -1, .max = GP_LIMIT_CONTEXT},
     {GP_OPTION_UINT, "-c --ctx-size --max-model-len", "N",
-     "tokens of one request, prompt and answer (default: what the model was trained for)", ASK,
+     "tokens of one request, prompt and answer (default: what the model was trained for)", ENGINE,
      AT(engine.context), .min = 2, .max = GP_LIMIT_CONTEXT},
     {GP_OPTION_UINT, "-c --tokens --ctx-size --max-model-len", "N",
      "tokens of a request in the memory estimate (default: what the model was trained for)",
@@ -174,7 +213,8 @@ static const struct gp_option table[] = {
     {GP_OPTION_UINT, "-c --window --ctx-size", "N",
      "tokens of one window (default: 512)", PERPLEXITY,
      AT(window), .min = 4, .max = GP_LIMIT_CONTEXT},
-    {GP_OPTION_UINT, "-t --threads", "N", "threads (default: one per core)", ASK | PERPLEXITY,
+    {GP_OPTION_UINT, "-t --threads", "N", "threads (default: one per core)",
+     ENGINE | PERPLEXITY,
      AT(engine.threads), .min = 1, .max = GP_LIMIT_THREADS},
     {GP_OPTION_UINT, "-np --max-seqs --parallel --max-num-seqs", "N",
      "requests running at once (default: 1)",
@@ -182,6 +222,12 @@ static const struct gp_option table[] = {
     {GP_OPTION_UINT, "-np --max-seqs --parallel --max-num-seqs", "N",
      "requests running at once (default: 64, or --concurrency)",
      EVAL, AT(engine.max_seqs), .min = 1, .max = GP_LIMIT_SEQS},
+    {GP_OPTION_UINT, "-np --max-seqs --parallel --max-num-seqs", "N",
+     "answers running at once (default: 64)", SERVE, AT(engine.max_seqs), .min = 1,
+     .max = GP_LIMIT_SEQS},
+    {GP_OPTION_UINT, "--max-waiting", "N",
+     "answers waiting at most; the next request is told to come back (default: 512)", SERVE,
+     AT(engine.max_waiting), .max = 65536},
     {GP_OPTION_UINT, "--concurrency", "N",
      "requests running or waiting at once (default: as many as may run)",
      EVAL, AT(concurrency), .min = 1, .max = 65536},
@@ -189,7 +235,7 @@ static const struct gp_option table[] = {
      "requests in the memory estimate (default: 1)", INSPECT, AT(engine.max_seqs), .min = 1,
      .max = GP_LIMIT_SEQS},
     {GP_OPTION_UINT, "-b --max-batch-tokens --batch-size --max-num-batched-tokens", "N",
-     "tokens of one step (default: 512)", ASK, AT(engine.max_batch_tokens), .min = 1,
+     "tokens of one step (default: 512)", ENGINE, AT(engine.max_batch_tokens), .min = 1,
      .max = GP_LIMIT_BATCH_TOKENS},
 
     SECTION("Sampling"),
@@ -228,66 +274,67 @@ static const struct gp_option table[] = {
 
     SECTION("KV cache"),
     {GP_OPTION_CALL, "--kv", "POLICY",
-     "growpage, full, fixed:T, random[:P], inverse or shrink[:X:FLOOR] (default: growpage)", RUN,
+     "growpage, full, fixed:T, random[:P], inverse or shrink[:X:FLOOR] (default: growpage)",
+     RUN | SERVE,
      AT(engine.kv), .apply = apply_policy},
     {GP_OPTION_CALL, "--kv", "POLICY",
      "growpage, full, fixed:T, random[:P], inverse or shrink[:X:FLOOR]; several in turn when given "
      "several times (default: growpage)",
      EVAL, AT(policies), .apply = apply_policies},
     {GP_OPTION_CALL, "--kv-type -ctk -ctv --cache-type-k --cache-type-v --kv-cache-dtype", "TYPE",
-     "f16, bf16 or f32 (default: f16)", ASK, AT(engine.kv_type), .apply = apply_kv_type},
+     "f16, bf16 or f32 (default: f16)", ENGINE, AT(engine.kv_type), .apply = apply_kv_type},
     {GP_OPTION_UINT, "--page-size --block-size", "B",
      "tokens of a page, a multiple of 16 (default: 256)",
-     ASK, AT(engine.page_tokens), .min = 16, .max = GP_LIMIT_PAGE_TOKENS, .multiple = 16},
+     ENGINE, AT(engine.page_tokens), .min = 16, .max = GP_LIMIT_PAGE_TOKENS, .multiple = 16},
     {GP_OPTION_SIZE, "--kv-memory --kv-cache-memory-bytes", "SIZE",
      "memory of all pages (default: 0.9 of what is free, but no more than -np requests of -c could "
      "use)",
-     ASK, AT(engine.kv_bytes), .min = 1, .max = 1125899906842624.0},
-    {GP_OPTION_UINT, "--kv-pages", "N", "the same in pages", ASK, AT(engine.kv_pages), .min = 1,
+     ENGINE, AT(engine.kv_bytes), .min = 1, .max = 1125899906842624.0},
+    {GP_OPTION_UINT, "--kv-pages", "N", "the same in pages", ENGINE, AT(engine.kv_pages), .min = 1,
      .max = 16777216},
-    {GP_OPTION_UINT, "--kv-watermark", "N", "pages that growth leaves free (default: 0)", ASK,
+    {GP_OPTION_UINT, "--kv-watermark", "N", "pages that growth leaves free (default: 0)", ENGINE,
      AT(engine.watermark), .max = 16777216},
     {GP_OPTION_UINT, "--kv-initial-pages", "N",
-     "pages that a request gets unasked (default: 12)", ASK,
+     "pages that a request gets unasked (default: 12)", ENGINE,
      AT(engine.kv.initial_pages), .min = 2, .max = GP_LIMIT_CONTEXT},
-    {GP_OPTION_UINT, "--kv-max-pages", "N", "growth ends here; 0: nowhere (default: 0)", ASK,
+    {GP_OPTION_UINT, "--kv-max-pages", "N", "growth ends here; 0: nowhere (default: 0)", ENGINE,
      AT(engine.kv.max_pages), .max = GP_LIMIT_CONTEXT},
     {GP_OPTION_DOUBLE, "--kv-threshold", "TAU",
-     "grow when the change of demand is above this (default: 0)", ASK, AT(engine.kv.threshold),
+     "grow when the change of demand is above this (default: 0)", ENGINE, AT(engine.kv.threshold),
      .min = -THRESHOLD_MAX, .max = THRESHOLD_MAX},
     {GP_OPTION_DOUBLE, "--kv-coverage", "P",
      "share of attention that demand must cover (default: 0.99)",
-     ASK, AT(engine.kv.coverage), .min = 0, .max = 1, .min_open = true},
+     ENGINE, AT(engine.kv.coverage), .min = 0, .max = 1, .min_open = true},
     {GP_OPTION_FLOAT, "--kv-beta-short", "BETA",
-     "decay of the short query summary (default: 0.9)", ASK,
+     "decay of the short query summary (default: 0.9)", ENGINE,
      AT(engine.kv.beta_short), .min = 0, .max = 1, .max_open = true},
     {GP_OPTION_FLOAT, "--kv-beta-long", "BETA",
-     "decay of the long query summary (default: 0.999)", ASK,
+     "decay of the long query summary (default: 0.999)", ENGINE,
      AT(engine.kv.beta_long), .min = 0, .max = 1, .max_open = true},
-    {GP_OPTION_UINT, "--kv-local", "K", "slots that every page keeps; default: a quarter", ASK,
+    {GP_OPTION_UINT, "--kv-local", "K", "slots that every page keeps; default: a quarter", ENGINE,
      AT(engine.kv.local), .max = GP_LIMIT_PAGE_TOKENS},
-    {GP_OPTION_UINT, "--kv-protect", "R", "newest slots that are always kept; default: 16", ASK,
+    {GP_OPTION_UINT, "--kv-protect", "R", "newest slots that are always kept; default: 16", ENGINE,
      AT(engine.kv.protect), .max = GP_LIMIT_PAGE_TOKENS},
-    {GP_OPTION_WORD, "--kv-metric", "WORD", "what demand is measured by", ASK,
+    {GP_OPTION_WORD, "--kv-metric", "WORD", "what demand is measured by", ENGINE,
      AT(engine.kv.metric), .words = "top-p|entropy|exp-entropy"},
-    {GP_OPTION_WORD, "--kv-summary-init", "WORD", "how a query summary starts", ASK,
+    {GP_OPTION_WORD, "--kv-summary-init", "WORD", "how a query summary starts", ENGINE,
      AT(engine.kv.summary_init), .words = "first|zero"},
-    {GP_OPTION_WORD, "--kv-gqa-demand", "WORD", "query heads of a group, for demand", ASK,
+    {GP_OPTION_WORD, "--kv-gqa-demand", "WORD", "query heads of a group, for demand", ENGINE,
      AT(engine.kv.gqa_demand), .words = "mean|max-renormalised|per-query-head"},
-    {GP_OPTION_WORD, "--kv-gqa-score", "WORD", "query heads of a group, for retention", ASK,
+    {GP_OPTION_WORD, "--kv-gqa-score", "WORD", "query heads of a group, for retention", ENGINE,
      AT(engine.kv.gqa_score), .words = "max|mean"},
-    {GP_OPTION_WORD, "--kv-score-domain", "WORD", "slots that retention scores are shares of", ASK,
-     AT(engine.kv.score_domain), .words = "unprotected|all"},
+    {GP_OPTION_WORD, "--kv-score-domain", "WORD", "slots that retention scores are shares of",
+     ENGINE, AT(engine.kv.score_domain), .words = "unprotected|all"},
     {GP_OPTION_DOUBLE, "--kv-pressure", "F",
-     "grow unasked while less than this share of the pages is in use; 0: off (default: 0)", ASK,
+     "grow unasked while less than this share of the pages is in use; 0: off (default: 0)", ENGINE,
      AT(engine.kv.pressure), .min = 0, .max = 1},
-    {GP_OPTION_WORD, "--kv-fallback", "WORD", "when a growth is denied", ASK,
+    {GP_OPTION_WORD, "--kv-fallback", "WORD", "when a growth is denied", ENGINE,
      AT(engine.kv.fallback), .words = "compress|preempt"},
-    {GP_OPTION_WORD, "--kv-resume", "WORD", "how a preempted request comes back", ASK,
+    {GP_OPTION_WORD, "--kv-resume", "WORD", "how a preempted request comes back", ENGINE,
      AT(engine.kv.resume), .words = "replay|recompute"},
-    {GP_OPTION_WORD, "--kv-compact", "WORD", "how survivors move", ASK, AT(only_choice),
+    {GP_OPTION_WORD, "--kv-compact", "WORD", "how survivors move", ENGINE, AT(only_choice),
      .words = "shift", .later = "fill"},
-    {GP_OPTION_WORD, "--preempt", "WORD", "who gives way", ASK, AT(only_choice),
+    {GP_OPTION_WORD, "--preempt", "WORD", "who gives way", ENGINE, AT(only_choice),
      .words = "newest", .later = "least-computed"},
     {GP_OPTION_TRUE, "--kv-sync", NULL, "compact inside the step, as is always done today", ASK},
     {GP_OPTION_TRUE, "--no-prefix-cache --no-enable-prefix-caching", NULL,
@@ -361,7 +408,7 @@ static int check(const struct gp_settings *s, enum gp_command_bit command, struc
         return gp_fail(err, GP_EINVAL,
                        "--chat-template: there is also --chat-template-file; give one of them");
     if ((s->chat_template || s->chat_template_file || s->chat_variables) && !s->chat &&
-        command != GP_COMMAND_EVAL)
+        command == GP_COMMAND_RUN)
         return gp_fail(err, GP_EINVAL, "--chat-template: has no meaning without --chat");
     if (s->output && !*s->output)
         return gp_fail(err, GP_EINVAL, "--output: an empty name");
@@ -419,6 +466,15 @@ static void init_eval(struct gp_settings *s)
     s->engine.max_seqs = 0; /* see settle_eval() */
 }
 
+static void init_serve(struct gp_settings *s)
+{
+    s->host = "127.0.0.1";
+    s->port = 8080;
+    s->shutdown_seconds = 30;
+    s->body_bytes_max = 32u << 20;
+    s->engine.max_seqs = 64;
+}
+
 /* How many run follows from how many are asked, and the other way round. */
 static void settle_eval(struct gp_settings *s)
 {
@@ -444,6 +500,8 @@ int gp_settings_parse(struct gp_settings *settings, enum gp_command_bit command,
     s.engine.max_seqs = 1;
     if (command == GP_COMMAND_EVAL)
         init_eval(&s);
+    if (command == GP_COMMAND_SERVE)
+        init_serve(&s);
     rc = gp_options_parse(table, TABLE_COUNT, command, argc, argv, &s, &s.rest, err);
     if (rc)
         return rc;

@@ -12,6 +12,7 @@ enum gp_command_bit {
     GP_COMMAND_DETOKENIZE = 1 << 3,
     GP_COMMAND_PERPLEXITY = 1 << 4,
     GP_COMMAND_EVAL = 1 << 5,
+    GP_COMMAND_SERVE = 1 << 7,
 };
 
 /* Difficulties of problems; low < 0: each suite's own. */
@@ -24,6 +25,14 @@ struct gp_difficulty {
 
 struct gp_policy_list {
     const char *items[GP_POLICIES_MAX];
+    uint32_t count;
+};
+
+/* API keys as they were typed. */
+#define GP_KEYS_MAX 64u
+
+struct gp_key_list {
+    const char *items[GP_KEYS_MAX];
     uint32_t count;
 };
 
@@ -50,6 +59,13 @@ struct gp_settings {
     uint32_t samples;
     uint32_t concurrency; /* 0: max_seqs        */
     const char *output;   /* NULL or "-": none  */
+
+    const char *host, *alias, *key_file; /* of serve, from here on */
+    uint32_t port, shutdown_seconds;
+    uint64_t body_bytes_max;
+    struct gp_key_list keys;
+    bool no_access_log;
+    int reasoning_format; /* auto, deepseek, none */
 
     struct gp_engine_options engine; /* holds the KV options, and -np, -c, -t for all commands */
     struct gp_sampling sampling;

@@ -1,0 +1,135 @@
+/* serve: a model behind HTTP until a signal comes. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "cli/commands.h"
+#include "cli/io.h"
+#include "cli/report.h"
+#include "server/server.h"
+
+struct serving {
+    struct gp_settings *settings;
+    bool options_refused; /* by the engine: asked for wrongly, rather than failed */
+};
+
+/* Signal handlers have nowhere else to look. */
+static struct gp_server *signalled;
+
+static void on_stop(int signal)
+{
+    (void)signal;
+    gp_server_stop(signalled);
+}
+
+static void on_hangup(int signal)
+{
+    (void)signal;
+    gp_server_reload(signalled);
+}
+
+static void handle_signals(struct gp_server *server)
+{
+    struct sigaction stop = {.sa_handler = server ? on_stop : SIG_DFL, .sa_flags = SA_RESTART};
+    struct sigaction hangup = {.sa_handler = server ? on_hangup : SIG_DFL, .sa_flags = SA_RESTART};
+
+    if (server)
+        signalled = server;
+    sigaction(SIGTERM, &stop, NULL);
+    sigaction(SIGINT, &stop, NULL);
+    sigaction(SIGHUP, &hangup, NULL);
+}
+
+static int load(void *ctx, struct gp_model **model, struct gp_engine **engine, struct gp_error *err)
+{
+    struct serving *serving = ctx;
+    int rc = gp_open_model(model, serving->settings, false, err);
+
+    if (rc)
+        return rc;
+    rc = gp_engine_open(engine, *model, &serving->settings->engine, err);
+    if (rc)
+        gp_model_close(*model);
+    serving->options_refused = rc == GP_EINVAL;
+    return rc;
+}
+
+static void tell_listening(void *ctx, const char *url)
+{
+    (void)ctx;
+    fprintf(stderr, "growpage: listening at %s, loading\n", url);
+}
+
+static void tell_ready(void *ctx, const struct gp_model *model, const struct gp_engine *engine)
+{
+    const struct serving *serving = ctx;
+
+    gp_report_start(model, engine, serving->settings);
+    fprintf(stderr, "growpage: ready\n");
+}
+
+/* The file's name without its folder and its ".gguf". */
+static void default_name(const char *path, char out[256])
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    size_t length = strlen(name);
+
+    if (length > 5 && strcmp(name + length - 5, ".gguf") == 0)
+        length -= 5;
+    gp_text_copy(out, 256, name, length);
+}
+
+static int check_variables(const char *variables, struct gp_error *err)
+{
+    json_t *json = variables ? json_loads(variables, 0, NULL) : NULL;
+    bool object = json_is_object(json);
+
+    json_decref(json);
+    if (variables && !object)
+        return gp_fail(err, GP_EINVAL, "--chat-template-kwargs: not a JSON object");
+    return GP_OK;
+}
+
+int gp_cmd_serve(struct gp_settings *s)
+{
+    struct serving serving = {.settings = s};
+    struct gp_server_options options;
+    struct gp_server *server;
+    struct gp_error err;
+    char name[256];
+
+    if (check_variables(s->chat_variables, &err))
+        return gp_tell(GP_EXIT_USAGE, &err);
+    default_name(s->model_path, name);
+    gp_server_options_init(&options);
+    options.host = s->host;
+    options.port = s->port;
+    options.keys = s->keys.items;
+    options.key_count = s->keys.count;
+    options.key_file = s->key_file;
+    options.name = s->alias ? s->alias : name;
+    options.chat_variables = s->chat_variables;
+    options.split_thoughts = s->reasoning_format != 2;
+    options.access_log = !s->no_access_log;
+    options.body_bytes_max = s->body_bytes_max;
+    options.shutdown_seconds = s->shutdown_seconds;
+    options.kv = s->engine.kv;
+    options.load = load;
+    options.listening = tell_listening;
+    options.ready = tell_ready;
+    options.ctx = &serving;
+    int rc = gp_server_open(&server, &options, &err);
+
+    if (rc)
+        return gp_tell(rc == GP_EINVAL ? GP_EXIT_USAGE : GP_EXIT_FAILED, &err);
+    handle_signals(server);
+    rc = gp_server_run(server, &err);
+    handle_signals(NULL);
+    gp_server_close(server);
+    if (rc)
+        return gp_tell(serving.options_refused ? GP_EXIT_USAGE : GP_EXIT_FAILED, &err);
+    return GP_EXIT_OK;
+}
