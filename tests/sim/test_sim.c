@@ -678,8 +678,8 @@ static void every_world_finishes(void **state)
                   m.pressure, m.capped, m.fallback, m.preempt);
     print_message("# %" PRIu64 " gave way, %" PRIu64 " stuck, %" PRIu64 " cancelled, %" PRIu64
                   " refused, %" PRIu64 " replayed, %" PRIu64 " recomputed, %" PRIu64
-                  " cut, %" PRIu64 " by their own trigger, %" PRIu64
-                  " of them replayed, %" PRIu64 " steps with several prompts\n",
+                  " cut, %" PRIu64 " by their own trigger, %" PRIu64 " of them replayed, %" PRIu64
+                  " steps with several prompts\n",
                   m.gave_way, m.stuck, m.cancelled, m.refused, m.replayed, m.recomputed, m.cut,
                   m.own_cuts, m.replayed_cuts, m.prefill_overlap);
     if (worlds < 1000)
