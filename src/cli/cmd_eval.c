@@ -229,11 +229,8 @@ static int ask_model(const struct gp_settings *s, const struct gp_exam *exam)
     struct gp_error err;
     int status;
 
-    for (uint32_t i = 0; i < s->policies.count; i++) {
-        policies[i] = s->engine.kv;
-        if (gp_policy_parse(s->policies.items[i], &policies[i], &err))
-            return gp_tell(GP_EXIT_USAGE, &err);
-    }
+    if (gp_take_policies(s, policies, &err))
+        return gp_tell(GP_EXIT_USAGE, &err);
     options.kv_also = policies;
     options.kv_also_count = s->policies.count;
     if (gp_open_model(&model, s, false, &err))

@@ -31,14 +31,21 @@ static const struct command commands[] = {
      "       growpage eval [--suite NAME[,NAME...]] --print [--json] [options]",
      "ask a model problems made from a seed, under one cache policy after another", GP_COMMAND_EVAL,
      gp_cmd_eval},
+    {"bench",
+     "[-m FILE] [-p N,...] [-n N,...] [-d N,...] [-b N,...] [-o md|csv|json|jsonl] [options]\n"
+     "       growpage bench [-m FILE] --serve [--requests N] [--prompt-len LENGTH] [--output-len "
+     "LENGTH]\n"
+     "                      [--rate R] [--kv POLICY]... [-o md|csv|json|jsonl] [options]",
+     "how fast a model runs here: prompts, generation, or many requests served", GP_COMMAND_BENCH,
+     gp_cmd_bench},
     {"serve", "[-m FILE] [--host HOST] [--port N] [options]",
      "answer OpenAI's API over HTTP, many requests at once", GP_COMMAND_SERVE, gp_cmd_serve},
 };
 
 #define COMMAND_COUNT (sizeof commands / sizeof *commands)
 
-static const char names[] = "run inspect tokenize detokenize perplexity eval serve help";
-static const char later[] = "bench report analyze trace loadtest";
+static const char names[] = "run inspect tokenize detokenize perplexity eval bench serve help";
+static const char later[] = "report analyze trace loadtest";
 
 static const struct command *find_command(const char *name)
 {

@@ -275,6 +275,74 @@ static int store_double(void *target, const struct use *use, struct gp_error *er
     return GP_OK;
 }
 
+/* A number from *text on, which moves behind it. */
+static bool take_number(const char **text, uint64_t *out)
+{
+    size_t digits = strspn(*text, "0123456789");
+
+    if (digits == 0 || digits > 10)
+        return false;
+    *out = strtoull(*text, NULL, 10);
+    *text += digits;
+    return true;
+}
+
+struct range {
+    uint64_t first, last, step;
+    bool multiplies;
+};
+
+/* FIRST[-LAST[+STEP|*FACTOR]] from *text on, which moves behind it and behind a comma. */
+static bool take_range(const char **text, struct range *out)
+{
+    struct range range = {.step = 1};
+
+    if (!take_number(text, &range.first))
+        return false;
+    range.last = range.first;
+    if (**text == '-') {
+        ++*text;
+        if (!take_number(text, &range.last) || range.last < range.first)
+            return false;
+        if (**text == '+' || **text == '*') {
+            range.multiplies = **text == '*';
+            ++*text;
+            if (!take_number(text, &range.step))
+                return false;
+        }
+    }
+    if (**text == ',' && (*text)[1])
+        ++*text;
+    else if (**text)
+        return false;
+    *out = range;
+    return range.step > (range.multiplies ? 1 : 0) && (!range.multiplies || range.first > 0);
+}
+
+static int store_list(void *target, const struct use *use, struct gp_error *err)
+{
+    const struct gp_option *option = use->option;
+    struct gp_uint_list *list = (void *)((char *)target + option->offset);
+    const char *text = use->value;
+
+    do {
+        struct range range;
+
+        if (!take_range(&text, &range))
+            return fail_use(use, err, "%.60s: not a list of numbers, such as 1,2,8-64*2",
+                            use->value);
+        if (!in_range(option, (double)range.first) || !in_range(option, (double)range.last))
+            return fail_range(use, err);
+        for (uint64_t i = range.first; i <= range.last;
+             i = range.multiplies ? i * range.step : i + range.step) {
+            if (list->count == GP_LIST_MAX)
+                return fail_use(use, err, "%.60s: more than %u numbers", use->value, GP_LIST_MAX);
+            list->items[list->count++] = (uint32_t)i;
+        }
+    } while (*text);
+    return GP_OK;
+}
+
 static int store_word(void *target, const struct use *use, struct gp_error *err)
 {
     const struct gp_option *option = use->option;
@@ -311,6 +379,8 @@ static int store_use(void *target, const struct use *use, struct gp_error *err)
         return store_double(target, use, err);
     case GP_OPTION_WORD:
         return store_word(target, use, err);
+    case GP_OPTION_LIST:
+        return store_list(target, use, err);
     case GP_OPTION_CALL:
         rc = use->option->apply((char *)target + use->option->offset, use->value, err);
         if (rc)

@@ -25,6 +25,7 @@ enum gp_option_kind {
     GP_OPTION_FLOAT,   /* float in [min, max]                                          */
     GP_OPTION_DOUBLE,  /* double in [min, max]                                         */
     GP_OPTION_WORD,    /* an enum, or any int: the word's place in `words`             */
+    GP_OPTION_LIST,    /* struct gp_uint_list, each in [min, max]; every use adds to it */
     GP_OPTION_CALL,    /* apply() checks and stores                                    */
     GP_OPTION_LATER,   /* refused as not available yet                                 */
 };
@@ -42,6 +43,14 @@ struct gp_option {
     const char *words;       /* WORD: "first|second"                                      */
     const char *later;       /* WORD: further words, refused as not available yet; LATER: why */
     int (*apply)(void *target, const char *value, struct gp_error *err);
+};
+
+/* LIST: "512", "1,2,4", "8-64" by ones, "8-64+8", "1-64*2". */
+#define GP_LIST_MAX 64u
+
+struct gp_uint_list {
+    uint32_t items[GP_LIST_MAX];
+    uint32_t count;
 };
 
 /* What is not an option, in order, in argv's own slots. */

@@ -13,12 +13,13 @@
 #define DETOKENIZE GP_COMMAND_DETOKENIZE
 #define PERPLEXITY GP_COMMAND_PERPLEXITY
 #define EVAL       GP_COMMAND_EVAL
+#define BENCH      GP_COMMAND_BENCH
 #define SERVE      GP_COMMAND_SERVE
-#define ALL        (RUN | INSPECT | TOKENIZE | DETOKENIZE | PERPLEXITY | EVAL | SERVE)
+#define ALL        (RUN | INSPECT | TOKENIZE | DETOKENIZE | PERPLEXITY | EVAL | BENCH | SERVE)
 #define TEXT_IN    (RUN | TOKENIZE | PERPLEXITY)
 #define ASK        (RUN | EVAL)
 /* What an engine and its cache are given. */
-#define ENGINE (ASK | SERVE)
+#define ENGINE (ASK | BENCH | SERVE)
 
 #define BUNDLED "models/smollm2-135m-instruct-q4_1.gguf"
 
@@ -52,6 +53,11 @@ static int apply_policies(void *target, const char *value, struct gp_error *err)
         return gp_fail(err, GP_EINVAL, "%s: more than %u policies", name, GP_POLICIES_MAX);
     list->items[list->count++] = value;
     return GP_OK;
+}
+
+static int apply_length(void *target, const char *value, struct gp_error *err)
+{
+    return gp_length_parse(value, target, err);
 }
 
 static int apply_kv_type(void *target, const char *value, struct gp_error *err)
@@ -173,6 +179,39 @@ static const struct gp_option table[] = {
     {GP_OPTION_FLAG, "--print", NULL, "print the problems and their solutions, and ask nobody",
      EVAL, AT(print)},
 
+    SECTION("Tests"),
+    {GP_OPTION_LIST, "-p --n-prompt", "N,...",
+     "tokens of a prompt, each a test; 0: none (default: 512); lists as 1,2,8-64*2", BENCH,
+     AT(bench.prompts), .max = GP_LIMIT_CONTEXT},
+    {GP_OPTION_LIST, "-n --n-gen", "N,...",
+     "tokens generated, each a test; 0: none (default: 128)", BENCH, AT(bench.outputs),
+     .max = GP_LIMIT_CONTEXT},
+    {GP_OPTION_LIST, "-d --n-depth --depth", "N,...",
+     "tokens of context before the test begins (default: 0)", BENCH, AT(bench.depths),
+     .max = GP_LIMIT_CONTEXT},
+    {GP_OPTION_LIST, "-b --batch", "N,...", "sequences at once (default: 1)", BENCH,
+     AT(bench.batches), .min = 1, .max = GP_LIMIT_SEQS},
+    {GP_OPTION_UINT, "-r --repetitions", "N", "repetitions of each test (default: 5)", BENCH,
+     AT(bench.repetitions), .min = 1, .max = 100000},
+    {GP_OPTION_FLAG, "--no-warmup", NULL, "time the first run, too", BENCH, AT(bench.no_warm_up)},
+    {GP_OPTION_FLAG, "--serve", NULL, "serve requests, instead of these tests", BENCH,
+     AT(bench.serve)},
+    {GP_OPTION_UINT, "--requests --num-prompts", "N", "requests to serve (default: 64)", BENCH,
+     AT(bench.requests), .min = 1, .max = 65536},
+    {GP_OPTION_CALL, "--prompt-len", "LENGTH",
+     "tokens of a prompt: a number, uniform:LOW:HIGH or lognormal:MU:SIGMA[:MAX] (default: 512)",
+     BENCH, AT(bench.prompt_length), .apply = apply_length},
+    {GP_OPTION_CALL, "--output-len", "LENGTH", "tokens of an answer, likewise (default: 128)",
+     BENCH, AT(bench.output_length), .apply = apply_length},
+    {GP_OPTION_DOUBLE, "--rate --request-rate", "R",
+     "requests that arrive in a second, at random (default: all at once)", BENCH, AT(bench.rate),
+     .min = 0, .max = 1e6, .min_open = true},
+    {GP_OPTION_INT, "-s --seed", "N",
+     "the same seed makes the same tokens, lengths and waits (default: 1)", BENCH, AT(seed),
+     .min = 0, .max = 9007199254740991.0},
+    {GP_OPTION_WORD, "-o --output", "WORD", "form of the results (default: md)", BENCH,
+     AT(bench.format), .words = "md|csv|json|jsonl", .later = "sql"},
+
     SECTION("Server"),
     {GP_OPTION_TEXT, "--host", "HOST",
      "the address to listen at (default: 127.0.0.1, this machine alone)", SERVE, AT(host)},
@@ -214,8 +253,15 @@ static const struct gp_option table[] = {
      "tokens of one window (default: 512)", PERPLEXITY,
      AT(window), .min = 4, .max = GP_LIMIT_CONTEXT},
     {GP_OPTION_UINT, "-t --threads", "N", "threads (default: one per core)",
-     ENGINE | PERPLEXITY,
-     AT(engine.threads), .min = 1, .max = GP_LIMIT_THREADS},
+     ASK | SERVE | PERPLEXITY, AT(engine.threads), .min = 1, .max = GP_LIMIT_THREADS},
+    {GP_OPTION_LIST, "-t --threads", "N,...", "threads (default: one per core)", BENCH,
+     AT(bench.threads), .min = 1, .max = GP_LIMIT_THREADS},
+    {GP_OPTION_UINT, "-np --max-seqs --parallel --max-num-seqs", "N",
+     "with --serve: requests running at once (default: as many as there are, up to 512)", BENCH,
+     AT(engine.max_seqs), .min = 1, .max = GP_LIMIT_SEQS},
+    {GP_OPTION_UINT, "-ub --max-batch-tokens --ubatch-size --batch-size --max-num-batched-tokens",
+     "N", "tokens of one step (default: 512)", BENCH, AT(engine.max_batch_tokens), .min = 1,
+     .max = GP_LIMIT_BATCH_TOKENS},
     {GP_OPTION_UINT, "-np --max-seqs --parallel --max-num-seqs", "N",
      "requests running at once (default: 1)",
      RUN, AT(engine.max_seqs), .min = 1, .max = GP_LIMIT_SEQS},
@@ -235,17 +281,20 @@ static const struct gp_option table[] = {
      "requests in the memory estimate (default: 1)", INSPECT, AT(engine.max_seqs), .min = 1,
      .max = GP_LIMIT_SEQS},
     {GP_OPTION_UINT, "-b --max-batch-tokens --batch-size --max-num-batched-tokens", "N",
-     "tokens of one step (default: 512)", ENGINE, AT(engine.max_batch_tokens), .min = 1,
+     "tokens of one step (default: 512)", ASK | SERVE, AT(engine.max_batch_tokens), .min = 1,
      .max = GP_LIMIT_BATCH_TOKENS},
 
     SECTION("Sampling"),
     {GP_OPTION_FLOAT, "--temp --temperature", "T",
+     "temperature; 0: always the likeliest token (default: 0)",
+     BENCH, AT(sampling.temperature), .min = 0, .max = 1000},
+    {GP_OPTION_FLOAT, "--temp --temperature", "T",
      "temperature; 0: always the likeliest token (default: 0.6)",
      EVAL, AT(sampling.temperature), .min = 0, .max = 1000},
-    {GP_OPTION_UINT, "--top-k", "N", "of the N likeliest tokens only; 0: off (default: 0)", EVAL,
-     AT(sampling.top_k), .max = GP_LIMIT_VOCAB},
+    {GP_OPTION_UINT, "--top-k", "N", "of the N likeliest tokens only; 0: off (default: 0)",
+     EVAL | BENCH, AT(sampling.top_k), .max = GP_LIMIT_VOCAB},
     {GP_OPTION_FLOAT, "--min-p", "P",
-     "of the tokens this likely at least, next to the likeliest; 0: off (default: 0)", EVAL,
+     "of the tokens this likely at least, next to the likeliest; 0: off (default: 0)", EVAL | BENCH,
      AT(sampling.min_p), .min = 0, .max = 1, .max_open = true},
     {GP_OPTION_FLOAT, "--temp --temperature", "T",
      "temperature; 0: always the likeliest token (default: 0.8)",
@@ -254,7 +303,7 @@ static const struct gp_option table[] = {
      AT(sampling.top_k), .max = GP_LIMIT_VOCAB},
     {GP_OPTION_FLOAT, "--top-p", "P",
      "of the likeliest tokens that hold this share; 1: off (default: 0.95)",
-     ASK, AT(sampling.top_p), .min = 0, .max = 1, .min_open = true},
+     ASK | BENCH, AT(sampling.top_p), .min = 0, .max = 1, .min_open = true},
     {GP_OPTION_FLOAT, "--min-p", "P",
      "of the tokens this likely at least, next to the likeliest; 0: off (default: 0.05)", RUN,
      AT(sampling.min_p), .min = 0, .max = 1, .max_open = true},
@@ -281,6 +330,10 @@ static const struct gp_option table[] = {
      "growpage, full, fixed:T, random[:P], inverse or shrink[:X:FLOOR]; several in turn when given "
      "several times (default: growpage)",
      EVAL, AT(policies), .apply = apply_policies},
+    {GP_OPTION_CALL, "--kv", "POLICY",
+     "growpage, full, fixed:T, random[:P], inverse or shrink[:X:FLOOR]; several in turn when given "
+     "several times (default: full)",
+     BENCH, AT(policies), .apply = apply_policies},
     {GP_OPTION_CALL, "--kv-type -ctk -ctv --cache-type-k --cache-type-v --kv-cache-dtype", "TYPE",
      "f16, bf16 or f32 (default: f16)", ENGINE, AT(engine.kv_type), .apply = apply_kv_type},
     {GP_OPTION_UINT, "--page-size --block-size", "B",
@@ -336,9 +389,9 @@ static const struct gp_option table[] = {
      .words = "shift", .later = "fill"},
     {GP_OPTION_WORD, "--preempt", "WORD", "who gives way", ENGINE, AT(only_choice),
      .words = "newest", .later = "least-computed"},
-    {GP_OPTION_TRUE, "--kv-sync", NULL, "compact inside the step, as is always done today", ASK},
+    {GP_OPTION_TRUE, "--kv-sync", NULL, "compact inside the step, as is always done today", ENGINE},
     {GP_OPTION_TRUE, "--no-prefix-cache --no-enable-prefix-caching", NULL,
-     "share no prompt pages, as is always done today", ASK},
+     "share no prompt pages, as is always done today", ENGINE},
     NOT_YET("--kv-trigger"), NOT_YET("--kv-trace"), NOT_YET("--reasoning-budget"),
     NOT_YET("--reasoning-format"), NOT_YET("--enable-prefix-caching"),
     SERVE_ONLY("--host"), SERVE_ONLY("--port"), SERVE_ONLY("-a --alias --served-model-name"),
@@ -381,6 +434,40 @@ static const char *bundled_model(void)
     return access(path, F_OK) == 0 ? path : NULL;
 }
 
+/* Options of one kind of bench that were given to the other. */
+static int check_bench(const struct gp_settings *s, struct gp_error *err)
+{
+    const struct gp_bench_settings *b = &s->bench;
+    const struct {
+        const char *name;
+        bool given, serves;
+    } uses[] = {
+        {"--n-prompt", b->prompts.count > 0, false},
+        {"--n-gen", b->outputs.count > 0, false},
+        {"--n-depth", b->depths.count > 0, false},
+        {"--batch", b->batches.count > 0, false},
+        {"--repetitions", b->repetitions > 0, false},
+        {"--no-warmup", b->no_warm_up, false},
+        {"--requests", b->requests > 0, true},
+        {"--prompt-len", b->prompt_length.max > 0, true},
+        {"--output-len", b->output_length.max > 0, true},
+        {"--rate", b->rate > 0, true},
+        {"--max-seqs", s->engine.max_seqs > 0, true},
+    };
+
+    for (size_t i = 0; i < sizeof uses / sizeof *uses; i++)
+        if (uses[i].given && uses[i].serves != b->serve)
+            return gp_fail(err, GP_EINVAL, "%s: has no meaning with%s --serve", uses[i].name,
+                           b->serve ? "" : "out");
+    if (b->serve && b->threads.count > 1)
+        return gp_fail(err, GP_EINVAL, "--threads: with --serve only one number can be given");
+    for (uint32_t i = 0; i < b->batches.count; i++)
+        if (b->batches.items[i] > s->engine.max_batch_tokens)
+            return gp_fail(err, GP_EINVAL, "--batch: %u: more than --max-batch-tokens, %u",
+                           b->batches.items[i], s->engine.max_batch_tokens);
+    return GP_OK;
+}
+
 /* What only two options together can get wrong. */
 static int check(const struct gp_settings *s, enum gp_command_bit command, struct gp_error *err)
 {
@@ -418,7 +505,7 @@ static int check(const struct gp_settings *s, enum gp_command_bit command, struc
         return gp_fail(err, GP_EINVAL, "--json: has no meaning without --print");
     if (s->rest.count > 0 && command != GP_COMMAND_DETOKENIZE)
         return gp_fail(err, GP_EINVAL, "%.100s: unexpected argument", s->rest.items[0]);
-    return GP_OK;
+    return command == GP_COMMAND_BENCH ? check_bench(s, err) : GP_OK;
 }
 
 /* "-" stands for standard input; inspect takes its file without -m, too. */
@@ -489,6 +576,55 @@ static void settle_eval(struct gp_settings *s)
         s->policies.items[s->policies.count++] = "growpage";
 }
 
+/* Greedy, for it is the model that is timed; with a temperature it is a reasoning model's. */
+static void init_bench(struct gp_settings *s)
+{
+    s->seed = 1;
+    gp_sampling_init(&s->sampling);
+    s->sampling.temperature = 0;
+    s->sampling.top_p = 0.95f;
+    s->engine.max_seqs = 0; /* see settle_bench() */
+}
+
+static void settle_list(struct gp_uint_list *list, uint32_t value)
+{
+    if (list->count == 0)
+        list->items[list->count++] = value;
+}
+
+static void settle_length(struct gp_length *length, uint32_t tokens)
+{
+    if (length->max == 0)
+        *length = (struct gp_length){GP_LENGTH_FIXED, tokens, 0, GP_LIMIT_CONTEXT};
+}
+
+static void settle_bench(struct gp_settings *s)
+{
+    struct gp_bench_settings *b = &s->bench;
+    struct gp_engine_options *e = &s->engine;
+
+    settle_list(&b->prompts, 512);
+    settle_list(&b->outputs, 128);
+    settle_list(&b->depths, 0);
+    settle_list(&b->batches, 1);
+    settle_list(&b->threads, 0);
+    settle_length(&b->prompt_length, 512);
+    settle_length(&b->output_length, 128);
+    if (b->repetitions == 0)
+        b->repetitions = 5;
+    if (b->requests == 0)
+        b->requests = 64;
+    if (e->max_seqs == 0) {
+        e->max_seqs = b->requests < GP_LIMIT_SEQS ? b->requests : GP_LIMIT_SEQS;
+        if (e->max_seqs > e->max_batch_tokens)
+            e->max_seqs = e->max_batch_tokens;
+    }
+    e->max_waiting = b->requests;
+    e->threads = b->threads.items[0];
+    if (s->policies.count == 0)
+        s->policies.items[s->policies.count++] = "full";
+}
+
 int gp_settings_parse(struct gp_settings *settings, enum gp_command_bit command, int argc,
                       char **argv, struct gp_error *err)
 {
@@ -502,6 +638,8 @@ int gp_settings_parse(struct gp_settings *settings, enum gp_command_bit command,
         init_eval(&s);
     if (command == GP_COMMAND_SERVE)
         init_serve(&s);
+    if (command == GP_COMMAND_BENCH)
+        init_bench(&s);
     rc = gp_options_parse(table, TABLE_COUNT, command, argc, argv, &s, &s.rest, err);
     if (rc)
         return rc;
@@ -513,6 +651,8 @@ int gp_settings_parse(struct gp_settings *settings, enum gp_command_bit command,
             return rc;
         if (command == GP_COMMAND_EVAL)
             settle_eval(&s);
+        if (command == GP_COMMAND_BENCH)
+            settle_bench(&s);
         if (!s.model_path)
             s.model_path = bundled_model();
         if (!s.model_path && !s.print)

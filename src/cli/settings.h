@@ -3,6 +3,7 @@
 #define GP_CLI_SETTINGS_H
 
 #include "cli/options.h"
+#include "eval/workload.h"
 #include "growpage.h"
 
 enum gp_command_bit {
@@ -13,6 +14,7 @@ enum gp_command_bit {
     GP_COMMAND_PERPLEXITY = 1 << 4,
     GP_COMMAND_EVAL = 1 << 5,
     GP_COMMAND_SERVE = 1 << 7,
+    GP_COMMAND_BENCH = 1 << 6,
 };
 
 /* Difficulties of problems; low < 0: each suite's own. */
@@ -26,6 +28,19 @@ struct gp_difficulty {
 struct gp_policy_list {
     const char *items[GP_POLICIES_MAX];
     uint32_t count;
+};
+
+/* Of bench; empty lists and zeros are replaced by defaults at the end. */
+struct gp_bench_settings {
+    struct gp_uint_list prompts, outputs, depths, batches, threads;
+    uint32_t repetitions;
+    bool no_warm_up;
+    int format; /* enum gp_format */
+
+    bool serve; /* a workload instead */
+    uint32_t requests;
+    struct gp_length prompt_length, output_length;
+    double rate;
 };
 
 /* API keys as they were typed. */
@@ -59,6 +74,8 @@ struct gp_settings {
     uint32_t samples;
     uint32_t concurrency; /* 0: max_seqs        */
     const char *output;   /* NULL or "-": none  */
+
+    struct gp_bench_settings bench;
 
     const char *host, *alias, *key_file; /* of serve, from here on */
     uint32_t port, shutdown_seconds;
