@@ -434,7 +434,7 @@ static void impossible_lines_are_refused(void **state)
         "-m M -p x --kv fixed",
         "-m M -p x --kv fixed:-3",
         "-m M -p x --kv random:2",
-        "-m M -p x --kv zipage:1024",
+        "-m M -p x --kv minference:1024",
         "-m M -p x --kv-type q8_0",
         "-m M -p x --kv-type f64",
         "-m M -p x --kv-compact fill",

@@ -197,7 +197,7 @@ def test_ctrl_c_keeps_what_is_done(endless, tmp_path):
     (["--suite", "sum,quux"], ["quux", "unknown suite"]),
     (["--suite", "sum,sum"], ["sum", "twice"]),
     (["--suite", ""], ["--suite", "empty"]),
-    (["--kv", "zipage:10"], ["--kv", "zipage"]),
+    (["--kv", "minference:10"], ["--kv", "minference"]),
     (["--kv", "full", "--kv", "full"], ["--kv", "full", "twice"]),
     (["--difficulty", "2"], ["--difficulty", "2"]),
     (["--difficulty", "0.9:0.1"], ["--difficulty", "0.9:0.1"]),

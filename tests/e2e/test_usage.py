@@ -63,7 +63,7 @@ def test_a_mistyped_option_is_suggested(typed, meant):
     (["run", "-p", "x", "--top-p", "1.5"], ["--top-p", "1.5"]),
     (["run", "-p", "x", "--kv-memory", "12 MB"], ["--kv-memory", "12 MB"]),
     (["run", "-p", "x", "--kv-memory", "1GiB", "--kv-pages", "7"], ["--kv-memory", "--kv-pages"]),
-    (["run", "-p", "x", "--kv", "zipage:1024"], ["--kv", "zipage"]),
+    (["run", "-p", "x", "--kv", "minference:1024"], ["--kv", "minference"]),
     (["run", "-p", "x", "--kv", "fixed:"], ["--kv", "fixed"]),
     (["run", "-p", "x", "--kv-type", "q8_0"], ["--kv-type", "not available yet"]),
     (["run", "-p", "x", "--kv-compact", "fill"], ["--kv-compact", "not available yet"]),
