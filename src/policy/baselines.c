@@ -328,8 +328,10 @@ int gp_policy_check_scorer(const struct gp_kv_options *o, const char *name, uint
         rc = check_order(o, name, err);
     if (rc)
         return rc;
-    if (o->trigger == GP_TRIGGER_STEPS && o->trigger_steps == 0)
-        return gp_fail(err, GP_EINVAL, "kv-trigger: steps:0");
+    if (o->trigger == GP_TRIGGER_STEPS &&
+        (o->trigger_steps < 1 || o->trigger_steps > GP_LIMIT_CONTEXT))
+        return gp_fail(err, GP_EINVAL, "kv-trigger: steps:%u is not in [1, %u]", o->trigger_steps,
+                       GP_LIMIT_CONTEXT);
     if (o->budget_tokens > GP_LIMIT_CONTEXT)
         return gp_fail(err, GP_EINVAL, "kv %s: a budget of %u tokens; at most %u", name,
                        o->budget_tokens, GP_LIMIT_CONTEXT);

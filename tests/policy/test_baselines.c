@@ -207,6 +207,11 @@ static void break_steps(struct gp_kv_options *o)
     o->trigger = GP_TRIGGER_STEPS;
     o->trigger_steps = 0;
 }
+static void break_many_steps(struct gp_kv_options *o)
+{
+    o->trigger = GP_TRIGGER_STEPS;
+    o->trigger_steps = UINT32_MAX;
+}
 static void break_budget(struct gp_kv_options *o)
 {
     o->budget_tokens = 16;
@@ -244,6 +249,7 @@ static void a_scorer_that_makes_no_sense_is_refused_by_name(void **state)
         {break_enum, "history"},
         {break_trigger, "kv-trigger"},
         {break_steps, "steps:0"},
+        {break_many_steps, "steps:4294967295"},
         {break_budget, "budget"},
         {break_protect, "budget"},
         {break_max_pages, "kv-max-pages"},
