@@ -311,6 +311,7 @@ int gp_engine_open(struct gp_engine **out, const struct gp_model *model,
     engine->work_bytes += gp_forward_bytes(engine->forward);
     engine->stats.pages_free = engine->stats_seen.pages_free = engine->options.kv_pages;
     engine->options.kv_also = NULL; /* the caller's */
+    engine->options.kv_also_count = 0;
     *out = engine;
     return GP_OK;
 }
