@@ -13,6 +13,7 @@
 struct serving {
     struct gp_settings *settings;
     bool options_refused; /* by the engine: asked for wrongly, rather than failed */
+    bool ready;
 };
 
 /* Signal handlers have nowhere else to look. */
@@ -32,14 +33,24 @@ static void on_hangup(int signal)
 
 static void handle_signals(struct gp_server *server)
 {
-    struct sigaction stop = {.sa_handler = server ? on_stop : SIG_DFL, .sa_flags = SA_RESTART};
-    struct sigaction hangup = {.sa_handler = server ? on_hangup : SIG_DFL, .sa_flags = SA_RESTART};
+    struct sigaction action = {.sa_handler = on_stop, .sa_flags = SA_RESTART};
 
-    if (server)
-        signalled = server;
-    sigaction(SIGTERM, &stop, NULL);
-    sigaction(SIGINT, &stop, NULL);
-    sigaction(SIGHUP, &hangup, NULL);
+    signalled = server;
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+    action.sa_handler = on_hangup;
+    sigaction(SIGHUP, &action, NULL);
+}
+
+/* The server is over; what is left to do is short, unless a model is still being loaded: that may
+ * be ended by another signal. */
+static void drop_signals(bool loading)
+{
+    struct sigaction action = {.sa_handler = loading ? SIG_DFL : SIG_IGN};
+
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
 }
 
 static int load(void *ctx, struct gp_model **model, struct gp_engine **engine, struct gp_error *err)
@@ -64,20 +75,21 @@ static void tell_listening(void *ctx, const char *url)
 
 static void tell_ready(void *ctx, const struct gp_model *model, const struct gp_engine *engine)
 {
-    const struct serving *serving = ctx;
+    struct serving *serving = ctx;
 
+    serving->ready = true;
     gp_report_start(model, engine, serving->settings);
     fprintf(stderr, "growpage: ready\n");
 }
 
-/* The file's name without its folder and its ".gguf". */
-static void default_name(const char *path, char out[256])
+/* What was asked for, or the file's name without its folder and its ".gguf". */
+static void name_model(const struct gp_settings *s, char out[256])
 {
-    const char *slash = strrchr(path, '/');
-    const char *name = slash ? slash + 1 : path;
+    const char *slash = strrchr(s->model_path, '/');
+    const char *name = s->alias ? s->alias : slash ? slash + 1 : s->model_path;
     size_t length = strlen(name);
 
-    if (length > 5 && strcmp(name + length - 5, ".gguf") == 0)
+    if (!s->alias && length > 5 && strcmp(name + length - 5, ".gguf") == 0)
         length -= 5;
     gp_text_copy(out, 256, name, length);
 }
@@ -103,14 +115,14 @@ int gp_cmd_serve(struct gp_settings *s)
 
     if (check_variables(s->chat_variables, &err))
         return gp_tell(GP_EXIT_USAGE, &err);
-    default_name(s->model_path, name);
+    name_model(s, name);
     gp_server_options_init(&options);
     options.host = s->host;
     options.port = s->port;
     options.keys = s->keys.items;
     options.key_count = s->keys.count;
     options.key_file = s->key_file;
-    options.name = s->alias ? s->alias : name;
+    options.name = name;
     options.chat_variables = s->chat_variables;
     options.split_thoughts = s->reasoning_format != 2;
     options.access_log = !s->no_access_log;
@@ -127,7 +139,7 @@ int gp_cmd_serve(struct gp_settings *s)
         return gp_tell(rc == GP_EINVAL ? GP_EXIT_USAGE : GP_EXIT_FAILED, &err);
     handle_signals(server);
     rc = gp_server_run(server, &err);
-    handle_signals(NULL);
+    drop_signals(!serving.ready);
     gp_server_close(server);
     if (rc)
         return gp_tell(serving.options_refused ? GP_EXIT_USAGE : GP_EXIT_FAILED, &err);

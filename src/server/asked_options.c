@@ -313,10 +313,10 @@ int gp_asked_read_kv(const struct gp_api *api, const json_t *body, struct gp_ask
     if (!rc)
         return GP_OK;
     /* The readers know the field alone. */
-    char field[sizeof r->param];
+    char field[sizeof r->param + 3];
 
-    memcpy(field, r->param, sizeof field);
-    snprintf(r->param, sizeof r->param, "kv.%.50s", field);
+    snprintf(field, sizeof field, "kv.%s", r->param);
+    gp_text_copy(r->param, sizeof r->param, field, strlen(field));
     gp_error_prefix(&r->why, "kv");
     return rc;
 }

@@ -1,12 +1,12 @@
 #include "server/refusal.h"
 
-#include <stdio.h>
+#include <string.h>
 
 void gp_refusal_init(struct gp_refusal *r, int status, const char *param)
 {
     *r = (struct gp_refusal){.status = status};
     if (param)
-        snprintf(r->param, sizeof r->param, "%s", param);
+        gp_text_copy(r->param, sizeof r->param, param, strlen(param));
 }
 
 static const char *type_of(int status)
