@@ -24,6 +24,7 @@ struct target {
     float real;
     double wide;
     int word;
+    struct gp_uint_list list;
 };
 
 static int refuse_odd(void *target, const char *value, struct gp_error *err)
@@ -50,6 +51,7 @@ static const struct gp_option table[] = {
      .max_open = true},
     {GP_OPTION_DOUBLE, "--wide", "X", "a number", AT(wide), .min = -1, .max = 1},
     {GP_OPTION_WORD, "--word", "WORD", "a word", AT(word), .words = "red|green", .later = "blue"},
+    {GP_OPTION_LIST, "-l --list", "N,...", "some numbers", AT(list), .min = 1, .max = 4294967295},
     {GP_OPTION_CALL, "--even", "N", "an even number", AT(whole), .apply = refuse_odd},
     {GP_OPTION_TRUE, "--as-ever", .commands = 1},
     {GP_OPTION_LATER, "--some-day", .commands = 1},
@@ -418,6 +420,100 @@ static void concurrency_and_max_seqs_follow_each_other(void **state)
     }
 }
 
+/* Lists end in 0. */
+static void lists_are_numbers_and_ranges(void **state)
+{
+    static const struct {
+        const char *line;
+        uint32_t items[12];
+    } cases[] = {
+        {"-l 7", {7}},
+        {"-l 7,7,3", {7, 7, 3}},
+        {"--list=2-5", {2, 3, 4, 5}},
+        {"-l 5-5", {5}},
+        {"-l 10-31+10", {10, 20, 30}},
+        {"-l 1-64*2", {1, 2, 4, 8, 16, 32, 64}},
+        {"-l 1-64*3,9", {1, 3, 9, 27, 9}},
+        {"-l 1,2 -x -l 3-4", {1, 2, 3, 4}},
+        {"-l 4294967295", {4294967295}},
+    };
+    static const char *const wrong[] = {
+        "-l",       "-l ~",     "-l ,",     "-l 1,",   "-l ,1",    "-l 1,,2",        "-l 1~2",
+        "-l x",     "-l 5-4",   "-l 5-",    "-l -5",   "-l 1-5+",  "-l 1-5+0",       "-l 1-5*",
+        "-l 1-5*0", "-l 1-5*1", "-l 0",     "-l 0-5",  "-l 1-5+x", "-l 1.5",         "-l +1",
+        "-l 0-5*2", "-l 1-65",  "-l 1-5-9", "-l 0x10", "-l 1-5/2", "-l 99999999999",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct target target = {0};
+        struct gp_arguments rest;
+        struct gp_error err = {""};
+
+        if (parse(cases[i].line, &target, &rest, &err))
+            fail_msg("%s: %s", cases[i].line, err.message);
+        assert_memory_equal(target.list.items, cases[i].items, sizeof cases[i].items);
+        for (uint32_t j = 0; j < COUNT(cases[i].items); j++)
+            assert_true((j < target.list.count) == (cases[i].items[j] != 0));
+    }
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        struct target target = {0};
+        struct gp_arguments rest;
+        struct gp_error err = {""};
+
+        if (parse(wrong[i], &target, &rest, &err) != GP_EINVAL)
+            fail_msg("took %s", wrong[i]);
+        assert_int_equal(strncmp(err.message, "-l: ", 4), 0);
+    }
+}
+
+static void bench_has_defaults_of_its_own(void **state)
+{
+    struct gp_settings s;
+    struct gp_error err = {""};
+
+    (void)state;
+    assert_int_equal(settle(GP_COMMAND_BENCH, "-m M", &s, &err), GP_OK);
+    assert_true(s.bench.prompts.count == 1 && s.bench.prompts.items[0] == 512);
+    assert_true(s.bench.outputs.count == 1 && s.bench.outputs.items[0] == 128);
+    assert_true(s.bench.depths.count == 1 && s.bench.depths.items[0] == 0);
+    assert_true(s.bench.batches.count == 1 && s.bench.batches.items[0] == 1);
+    assert_true(s.bench.threads.count == 1 && s.bench.threads.items[0] == 0);
+    assert_int_equal(s.bench.repetitions, 5);
+    assert_int_equal(s.seed, 1);
+    assert_true(s.sampling.temperature == 0 && s.sampling.top_p == 0.95f);
+    assert_true(s.policies.count == 1 && !strcmp(s.policies.items[0], "full"));
+    assert_int_equal(settle(GP_COMMAND_BENCH, "-m M --serve -t 3", &s, &err), GP_OK);
+    assert_int_equal(s.bench.requests, 64);
+    assert_int_equal(s.engine.max_seqs, 64);
+    assert_int_equal(s.engine.threads, 3);
+    assert_true(s.bench.prompt_length.a == 512 && s.bench.output_length.a == 128);
+    assert_true(s.bench.rate == 0);
+}
+
+/* As many run as there are, as may run, and as a step has rows for. */
+static void bench_serves_as_many_as_it_can(void **state)
+{
+    static const struct {
+        const char *line;
+        uint32_t max_seqs;
+    } cases[] = {
+        {"-m M --serve --requests 9", 9},
+        {"-m M --serve --requests 9000", 512},
+        {"-m M --serve --requests 9000 -ub 100", 100},
+        {"-m M --serve --requests 9 -np 20", 20},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct gp_settings s;
+        struct gp_error err = {""};
+
+        assert_int_equal(settle(GP_COMMAND_BENCH, cases[i].line, &s, &err), GP_OK);
+        assert_int_equal(s.engine.max_seqs, cases[i].max_seqs);
+    }
+}
+
 static void impossible_lines_are_refused(void **state)
 {
     static const char *const lines[] = {
@@ -517,6 +613,9 @@ int main(void)
         cmocka_unit_test(eval_has_defaults_of_its_own),
         cmocka_unit_test(eval_takes_several_policies_and_ranges),
         cmocka_unit_test(concurrency_and_max_seqs_follow_each_other),
+        cmocka_unit_test(lists_are_numbers_and_ranges),
+        cmocka_unit_test(bench_has_defaults_of_its_own),
+        cmocka_unit_test(bench_serves_as_many_as_it_can),
         cmocka_unit_test(impossible_lines_are_refused),
         cmocka_unit_test(help_names_every_option),
         cmocka_unit_test(help_asks_for_nothing_else),
