@@ -171,12 +171,16 @@ static int print_test(struct bench *bench, const struct gp_speed_table *table,
                       const struct gp_speed_report *report, struct gp_error *err)
 {
     json_t *object;
+    int rc = GP_OK;
 
     gp_progress_end();
-    if (is_markdown(bench))
-        return gp_speed_print_row(table, report, err);
-    int rc = gp_speed_json(report, &object, err);
-    return rc ? rc : gp_rows_add(&bench->rows, object, err);
+    if (!is_markdown(bench)) {
+        rc = gp_speed_json(report, &object, err);
+        return rc ? rc : gp_rows_add(&bench->rows, object, err);
+    }
+    if (bench->rows.count++ == 0)
+        rc = gp_speed_print_head(table, err);
+    return rc ? rc : gp_speed_print_row(table, report, err);
 }
 
 static int run_test(struct bench *bench, const struct config *config,
@@ -230,9 +234,11 @@ static struct gp_speed_table choose_table(const struct gp_settings *s)
 static int end_tests(struct bench *bench, struct gp_error *err)
 {
     gp_progress_end();
-    if (is_markdown(bench))
-        return gp_speed_print_foot(&bench->origin, (uint64_t)bench->settings->seed, err);
-    return gp_rows_end(&bench->rows, err);
+    if (!is_markdown(bench))
+        return gp_rows_end(&bench->rows, err);
+    if (bench->rows.count == 0)
+        return GP_OK;
+    return gp_speed_print_foot(&bench->origin, (uint64_t)bench->settings->seed, err);
 }
 
 static int run_tests(struct bench *bench)
@@ -247,8 +253,6 @@ static int run_tests(struct bench *bench)
     if (check_tests(bench, &count, &err))
         return gp_tell(GP_EXIT_USAGE, &err);
     bench->total = count;
-    if (is_markdown(bench))
-        rc = gp_speed_print_head(&table, &err);
     gp_interrupt_arm();
     for (uint32_t n = 0; !rc && complete && n < configs; n++)
         if (config_at(bench->settings, n, &config))
@@ -256,7 +260,8 @@ static int run_tests(struct bench *bench)
     gp_interrupt_disarm();
     /* What is done is whole, whatever came behind it. */
     if (rc) {
-        end_tests(bench, NULL);
+        if (bench->rows.count > 0)
+            end_tests(bench, NULL);
         return gp_tell(status, &err);
     }
     if (end_tests(bench, &err))
@@ -340,6 +345,8 @@ static int print_served(struct bench *bench, json_t *const *objects, uint32_t co
 
     if (!is_markdown(bench))
         return gp_rows_end(&bench->rows, err);
+    if (count == 0)
+        return GP_OK;
     int rc = gp_rows_print(objects, bench->names, count, err);
     gp_length_format(&b->prompt_length, prompt);
     gp_length_format(&b->output_length, output);
@@ -386,9 +393,9 @@ static int serve(struct bench *bench)
             rc = gp_rows_add(&bench->rows, json_incref(object), &err);
     }
     gp_interrupt_disarm();
-    if (rc)
+    if (rc && count > 0)
         print_served(bench, objects, count, NULL);
-    else if ((rc = print_served(bench, objects, count, &err)))
+    else if (!rc && (rc = print_served(bench, objects, count, &err)))
         status = GP_EXIT_FAILED;
     while (count > 0)
         json_decref(objects[--count]);

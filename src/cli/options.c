@@ -315,6 +315,9 @@ static bool take_range(const char **text, struct range *out)
         ++*text;
     else if (**text)
         return false;
+    /* The next number must not wrap around. */
+    if (range.step > range.last)
+        range.step = range.last + 1;
     *out = range;
     return range.step > (range.multiplies ? 1 : 0) && (!range.multiplies || range.first > 0);
 }

@@ -619,7 +619,8 @@ static void settle_bench(struct gp_settings *s)
         if (e->max_seqs > e->max_batch_tokens)
             e->max_seqs = e->max_batch_tokens;
     }
-    e->max_waiting = b->requests;
+    /* No more could be admitted in a step; the others wait outside, where nobody looks at them. */
+    e->max_waiting = e->max_seqs;
     e->threads = b->threads.items[0];
     if (s->policies.count == 0)
         s->policies.items[s->policies.count++] = "full";
