@@ -97,6 +97,9 @@ BASELINE_CASES = [
     ("qwen3-g8", "h2o:33", 16, 90, 40, "events=20 window=200 kv_type=f32"),
     ("llama-g3", "streaming:50", 32, 20, 90, "events=30"),
     ("qwen2-g1", "streaming:32", 32, 90, 40, "events=20"),
+    ("llama-g3", "morphkv:70", 32, 20, 500, "trigger=page"),
+    ("qwen3-g8", "h2o:50", 16, 20, 200, "trigger=steps:20 window=60"),
+    ("llama-g3", "streaming:50", 32, 20, 400, "trigger=page"),
 ]
 
 

@@ -158,7 +158,7 @@ def snapkv(head, model):
 
 def morphkv(head, model):
     """Window of 32: the 31 queries that have run, over all but the 32 newest tokens."""
-    old = head["position"] < head["tokens"] - 32
+    old = head["position"] < head["next"] - 32
     weights = softmax(logits_of(head, model["attention_scale"])[:, :, old])
     score = np.zeros(len(old))
     score[old] = weights.max(axis=0).sum(axis=0)
@@ -231,6 +231,7 @@ def head_of(data, layer, kv_head, model):
         "before_count": cut["before_count"],
         "first": cut["first"],
         "tokens": cut["tokens"],
+        "next": cut["slots"] if cut["in_order"] else cut["tokens"],
         "position": np.arange(cut["slots"]),
     }
     if "windows" in data:
@@ -277,8 +278,11 @@ def compare_numbers(report, where, what, theirs, ours, slack):
         report["wrong"].append(f"{where}: {what} of slot {slot} is {theirs[slot]}, not {ours[slot]}")
 
 
-def check_sums(report, where, head, carried, model, tolerance):
-    """h2o: `before` is the sum over all rows of the mean over the group, the row's own slot included."""
+def check_sums(report, where, head, carried, rows, model, tolerance):
+    """h2o: `before` is the sum over all rows of the mean over the group, the row's own slot included.
+
+    `rows` have run since the cut before, whose survivors brought what was `carried`, by their places.
+    """
     logits = logits_of(head, model["attention_scale"])
     places = {int(p): s for s, p in enumerate(head["position"])}
     ours = np.zeros(len(head["keys"]))
@@ -289,7 +293,7 @@ def check_sums(report, where, head, carried, model, tolerance):
     else:
         for place, value in carried.items():
             ours[places[place]] = value
-        ours += softmax(logits[:, -1]).mean(axis=0)
+        ours += softmax(causal(logits[:, -rows:])).mean(axis=0).sum(axis=0)
     compare_numbers(report, where, "the sum", head["before"], ours, tolerance * ours)
     report["sums"] += 1
 
@@ -319,7 +323,8 @@ def compare_cut(data, model, tolerance, past):
                 compare_survivors(report, where, head, last, data["keys"][layer, kv_head])
             if policy == "h2o":
                 carried = last["memory"] if last else None
-                check_sums(report, where, head, carried, model, tolerance)
+                rows = cut["tokens"] - past["tokens"] if past else 0
+                check_sums(report, where, head, carried, rows, model, tolerance)
             elif policy in ("zipage", "gkv"):
                 expected = last["memory"] if last else {}
                 if cut["before_count"] != len(expected):
@@ -334,7 +339,7 @@ def compare_cut(data, model, tolerance, past):
             kept = [int(s) for s in data["kept"][layer, kv_head, :, 0]]
             theirs = data["score"][layer, kv_head, : len(score), 0].astype(np.float64)
             slack = tolerance * magnitude
-            candidates = [s for s in range(cut["slots"]) if head["position"][s] < cut_off(cut, protect, head)]
+            candidates = [s for s in range(cut["slots"]) if head["position"][s] < head["next"] - protect]
             report["heads"] += 1
             if unsure:
                 report["unsure"] += 1
@@ -351,11 +356,6 @@ def compare_cut(data, model, tolerance, past):
     return report, future
 
 
-def cut_off(cut, protect, head):
-    """Tokens at places from this one on stay whatever their score."""
-    return (cut["slots"] if cut["in_order"] else cut["tokens"]) - protect
-
-
 def survivors_of(data, head, layer, kv_head, kept, protect, memory, policy):
     cut, keys = data["cut"], data["keys"][layer, kv_head]
     if not cut["in_order"]:
@@ -366,7 +366,9 @@ def survivors_of(data, head, layer, kv_head, kept, protect, memory, policy):
             "memory": {int(head["position"][s]): head["before"][s] for s in stay},
         }
     stay = kept + list(range(cut["slots"] - protect, cut["slots"]))
-    carried = stay if policy == "zipage" else kept
+    carried = stay if policy in ("zipage", "h2o") else kept
+    if policy == "h2o":
+        memory = head["before"]
     known = {} if memory is None else {to: memory[s] for to, s in enumerate(carried)}
     return {"keys": keys[stay].tobytes(), "memory": known}
 
