@@ -1,6 +1,7 @@
 /* growpage bench: how fast a model runs here.  llama-bench's tests, or a workload that is served,
  * under one policy after another; each on an engine of its own. */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/assert.h"
 #include "base/clock.h"
@@ -219,15 +220,15 @@ free_times:
     return rc;
 }
 
-static struct gp_speed_table choose_table(const struct gp_settings *s)
+static struct gp_speed_table choose_table(const struct bench *bench)
 {
+    const struct gp_settings *s = bench->settings;
     const struct gp_uint_list *batches = &s->bench.batches;
 
     return (struct gp_speed_table){
         .has_sequences = batches->count > 1 || batches->items[0] != 1,
-        .has_type = s->engine.kv_type[1] != '1', /* not f16 */
-        .has_policy = s->policies.count > 1 || s->policies.items[0][0] != 'f' ||
-                      s->policies.items[0][1] != 'u', /* not full */
+        .has_type = strcmp(s->engine.kv_type, "f16") != 0,
+        .has_policy = s->policies.count > 1 || strcmp(bench->names[0], "full") != 0,
     };
 }
 
@@ -243,7 +244,7 @@ static int end_tests(struct bench *bench, struct gp_error *err)
 
 static int run_tests(struct bench *bench)
 {
-    struct gp_speed_table table = choose_table(bench->settings);
+    struct gp_speed_table table = choose_table(bench);
     uint32_t configs = count_configs(bench->settings), count;
     int rc = GP_OK, status = GP_EXIT_FAILED;
     struct config config;

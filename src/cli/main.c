@@ -32,10 +32,8 @@ static const struct command commands[] = {
      "ask a model problems made from a seed, under one cache policy after another", GP_COMMAND_EVAL,
      gp_cmd_eval},
     {"bench",
-     "[-m FILE] [-p N,...] [-n N,...] [-d N,...] [-b N,...] [-o md|csv|json|jsonl] [options]\n"
-     "       growpage bench [-m FILE] --serve [--requests N] [--prompt-len LENGTH] [--output-len "
-     "LENGTH]\n"
-     "                      [--rate R] [--kv POLICY]... [-o md|csv|json|jsonl] [options]",
+     "[-m FILE] [-p N,...] [-n N,...] [-d N,...] [-b N,...] [-o FORM] [options]\n"
+     "       growpage bench [-m FILE] --serve [--requests N] [--kv POLICY]... [-o FORM] [options]",
      "how fast a model runs here: prompts, generation, or many requests served", GP_COMMAND_BENCH,
      gp_cmd_bench},
     {"serve", "[-m FILE] [--host HOST] [--port N] [options]",

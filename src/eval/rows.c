@@ -90,11 +90,15 @@ static void spell(const json_t *value, char out[TEXT_BYTES])
 /* In quotes, as llama-bench does it; quotes within are doubled. */
 static bool put_value(void *ctx, const struct cell *cell)
 {
-    char text[TEXT_BYTES];
+    const char *text = json_string_value(cell->value);
+    char spelled[TEXT_BYTES];
     bool *first = ctx, good = *first || put(",");
 
     *first = false;
-    spell(cell->value, text);
+    if (!text) {
+        spell(cell->value, spelled);
+        text = spelled;
+    }
     good = good && putchar('"') != EOF;
     for (const char *at = text; good && *at; at++)
         good = (*at != '"' || putchar('"') != EOF) && putchar((unsigned char)*at) != EOF;

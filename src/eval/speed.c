@@ -56,7 +56,7 @@ static double lead_of(const struct gp_speed_test *test, uint32_t chunk, uint32_t
 {
     double lead = 0, depth = depth_of(test);
 
-    /* Backwards: the last one has its whole prompt to itself, in what all others leave of a step. */
+    /* Backwards: the last one has its prompt whole, in the rows that all others leave of a step. */
     for (uint32_t i = test->sequences - 1; i > sequence; i--)
         lead += (lead < depth ? depth - lead : 1) / (chunk - i);
     return lead;

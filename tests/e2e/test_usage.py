@@ -3,8 +3,8 @@
 import pytest
 from program import ROOT, growpage, refused
 
-COMMANDS = ["run", "inspect", "tokenize", "detokenize", "perplexity", "eval", "serve"]
-LATER = ["bench", "report", "analyze", "trace", "loadtest"]
+COMMANDS = ["run", "inspect", "tokenize", "detokenize", "perplexity", "eval", "bench", "serve"]
+LATER = ["report", "analyze", "trace", "loadtest"]
 VERSION = (ROOT / "VERSION").read_text().strip()
 
 
