@@ -122,9 +122,11 @@ int gp_cmd_serve(struct gp_settings *s)
     options.keys = s->keys.items;
     options.key_count = s->keys.count;
     options.key_file = s->key_file;
+    options.cors_origin = s->cors_origin;
     options.name = name;
     options.chat_variables = s->chat_variables;
     options.split_thoughts = s->reasoning_format != 2;
+    options.thought_max = s->thought_max;
     options.access_log = !s->no_access_log;
     options.body_bytes_max = s->body_bytes_max;
     options.shutdown_seconds = s->shutdown_seconds;

@@ -224,9 +224,14 @@ static const struct gp_option table[] = {
      .apply = apply_key},
     {GP_OPTION_TEXT, "--api-key-file", "FILE", "keys, one a line; SIGHUP reads it again", SERVE,
      AT(key_file)},
+    {GP_OPTION_TEXT, "--cors-origin", "ORIGIN",
+     "web pages from there may ask; *: from anywhere (default: none)", SERVE, AT(cors_origin)},
     {GP_OPTION_WORD, "--reasoning-format", "WORD",
      "auto and deepseek put thoughts apart from answers, as reasoning_content; none leaves them",
      SERVE, AT(reasoning_format), .words = "auto|deepseek|none"},
+    {GP_OPTION_INT, "--reasoning-budget", "N",
+     "tokens of a thought, which is closed then; -1: no limit (default: -1)", SERVE,
+     AT(thought_max), .min = -1, .max = GP_LIMIT_CONTEXT},
     {GP_OPTION_SIZE, "--max-body", "SIZE", "of one request (default: 32MiB)", SERVE,
      AT(body_bytes_max), .min = 1024, .max = 268435456.0},
     {GP_OPTION_UINT, "--shutdown-timeout", "SECONDS",
@@ -392,8 +397,9 @@ static const struct gp_option table[] = {
     {GP_OPTION_TRUE, "--kv-sync", NULL, "compact inside the step, as is always done today", ENGINE},
     {GP_OPTION_TRUE, "--no-prefix-cache --no-enable-prefix-caching", NULL,
      "share no prompt pages, as is always done today", ENGINE},
-    NOT_YET("--kv-trigger"), NOT_YET("--kv-trace"), NOT_YET("--reasoning-budget"),
-    NOT_YET("--reasoning-format"), NOT_YET("--enable-prefix-caching"),
+    NOT_YET("--kv-trigger"), NOT_YET("--kv-trace"),
+    NOT_YET("--enable-prefix-caching"), SERVE_ONLY("--reasoning-budget"),
+    SERVE_ONLY("--reasoning-format"),
     SERVE_ONLY("--host"), SERVE_ONLY("--port"), SERVE_ONLY("-a --alias --served-model-name"),
     SERVE_ONLY("--api-key"), SERVE_ONLY("--api-key-file"), SERVE_ONLY("--metrics"),
     SERVE_ONLY("--shutdown-timeout"),
@@ -559,6 +565,7 @@ static void init_serve(struct gp_settings *s)
     s->port = 8080;
     s->shutdown_seconds = 30;
     s->body_bytes_max = 32u << 20;
+    s->thought_max = -1;
     s->engine.max_seqs = 64;
 }
 

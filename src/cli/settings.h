@@ -77,12 +77,13 @@ struct gp_settings {
 
     struct gp_bench_settings bench;
 
-    const char *host, *alias, *key_file; /* of serve, from here on */
+    const char *host, *alias, *key_file, *cors_origin; /* of serve, from here on */
     uint32_t port, shutdown_seconds;
     uint64_t body_bytes_max;
     struct gp_key_list keys;
     bool no_access_log;
     int reasoning_format; /* auto, deepseek, none */
+    int64_t thought_max;  /* -1: no limit */
 
     struct gp_engine_options engine; /* holds the KV options, and -np, -c, -t for all commands */
     struct gp_sampling sampling;

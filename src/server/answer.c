@@ -162,6 +162,8 @@ static json_t *choice_json(const struct gp_job *job, uint32_t number)
 
     if (json && job->asked.kv_stats)
         json_object_set_new(json, "kv", gp_answer_kv(job, choice));
+    if (json && gp_job_thought_cut(job, choice))
+        json_object_set_new(json, "reasoning_truncated", json_true());
     return json;
 }
 
@@ -273,6 +275,8 @@ static void close_choice(struct gp_job *job, uint32_t number, struct gp_buffer *
         json_object_set_new(json, "stop_reason", stop_reason(job, choice));
         if (job->asked.kv_stats)
             json_object_set_new(json, "kv", gp_answer_kv(job, choice));
+        if (gp_job_thought_cut(job, choice))
+            json_object_set_new(json, "reasoning_truncated", json_true());
     }
     choice->closed = true;
     send(job, json, out);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "growpage.h"
+#include "server/stops.h"
 
 struct gp_api {
     const struct gp_model *model;
@@ -18,7 +19,11 @@ struct gp_api {
     const char *name;           /* the id that /v1/models tells                             */
     const char *chat_variables; /* JSON object for every template, or NULL                 */
     bool split_thoughts;        /* reasoning_content apart from content                     */
-    int64_t started;            /* seconds since the epoch                                  */
+    int64_t thought_max;        /* tokens of a thought, or -1; a request may say otherwise  */
+    struct gp_stop_set tags;    /* the opening and the closing tag of a thought             */
+    int32_t *closer;            /* ids that spell the closing tag                           */
+    uint32_t closer_count;
+    int64_t started; /* seconds since the epoch                                  */
 };
 
 #endif

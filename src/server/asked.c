@@ -140,7 +140,7 @@ static int read_chat(const struct gp_api *api, const json_t *body, struct gp_ask
     if (gp_chat_render(api, body, &ids, &count, &text, r))
         return GP_EINVAL;
     asked->split_thought = api->split_thoughts;
-    asked->thought_opened = asked->split_thought && gp_thought_opened(text, strlen(text));
+    asked->thought_opened = gp_thought_opened(text, strlen(text));
     gp_free(text);
     asked->prompts = gp_mem_alloc_array(1, sizeof *asked->prompts);
     if (asked->prompts)
@@ -179,7 +179,6 @@ static int refuse_what_is_not_there(const json_t *body, struct gp_refusal *r)
         "suffix",
         "prompt_logprobs",
         "truncate_prompt_tokens",
-        "thinking_token_budget",
         "return_token_ids",
         "priority",
         "tools",
@@ -257,7 +256,7 @@ static int read_flags(const struct gp_api *api, const json_t *body, struct gp_as
 int gp_asked_read(const struct gp_api *api, bool chat, const json_t *body, struct gp_asked *asked,
                   struct gp_refusal *r)
 {
-    *asked = (struct gp_asked){.chat = chat, .kv = api->kv};
+    *asked = (struct gp_asked){.chat = chat, .kv = api->kv, .thought_max = -1};
     gp_request_init(&asked->request);
     int rc = refuse_what_is_not_there(body, r);
 

@@ -26,6 +26,7 @@ struct gp_asked {
     bool ids_as_tokens; /* return_tokens_as_token_ids                                           */
     bool kv_stats;
     bool split_thought, thought_opened;
+    int64_t thought_max; /* tokens of all thoughts together, or -1 */
     struct gp_stop_set stops;
     struct gp_prompt *prompts;
     uint32_t prompt_count;

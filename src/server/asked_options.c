@@ -8,7 +8,8 @@
 
 /* ---- lengths ---- */
 
-static int read_lengths(const json_t *body, struct gp_asked *asked, struct gp_refusal *r)
+static int read_lengths(const struct gp_api *api, const json_t *body, struct gp_asked *asked,
+                        struct gp_refusal *r)
 {
     /* The first that is there counts. */
     static const char *const names[] = {"max_completion_tokens", "max_tokens", "n_predict"};
@@ -27,6 +28,13 @@ static int read_lengths(const json_t *body, struct gp_asked *asked, struct gp_re
     }
     if (gp_field_uint(body, "min_tokens", 0, INT32_MAX, min, r))
         return GP_EINVAL;
+    if (asked->chat)
+        asked->thought_max = api->thought_max;
+    if (gp_field_int(body, "thinking_token_budget", -1, INT32_MAX, &asked->thought_max, r))
+        return GP_EINVAL;
+    if (asked->thought_max >= 0 && api->closer_count == 0)
+        return gp_refuse(r, 400, "thinking_token_budget",
+                         "thinking_token_budget: this vocabulary cannot spell </think>");
     if (max >= 0 && *min > max)
         return gp_refuse(r, 400, "min_tokens", "min_tokens: %u is more than max_tokens, %lld", *min,
                          (long long)max);
@@ -196,7 +204,7 @@ static int read_logprobs(const json_t *body, struct gp_asked *asked, struct gp_r
 int gp_asked_read_options(const struct gp_api *api, const json_t *body, struct gp_asked *asked,
                           struct gp_refusal *r)
 {
-    int rc = read_lengths(body, asked, r);
+    int rc = read_lengths(api, body, asked, r);
 
     if (!rc)
         rc = read_sampling(body, &asked->request.sampling, r);

@@ -8,11 +8,12 @@
 
 /* ---- the body ---- */
 
-/* jansson recurses for each bracket; a body of nothing but brackets must not get that far. */
-static bool too_deep(const char *body, size_t length)
+/* jansson recurses for each bracket and allocates for each value; a body of nothing but these must
+ * not get that far. */
+static int scan(const char *body, size_t length, struct gp_refusal *r)
 {
+    uint32_t depth = 0, values = 1;
     bool in_string = false;
-    uint32_t depth = 0;
 
     for (size_t i = 0; i < length; i++) {
         char c = body[i];
@@ -24,11 +25,14 @@ static bool too_deep(const char *body, size_t length)
         else if (in_string)
             continue;
         else if ((c == '[' || c == '{') && ++depth > GP_LIMIT_JSON_DEPTH)
-            return true;
+            return gp_refuse(r, 400, NULL, "body: JSON nested deeper than %u", GP_LIMIT_JSON_DEPTH);
         else if ((c == ']' || c == '}') && depth > 0)
             depth--;
+        else if (c == ',' && ++values > GP_LIMIT_JSON_VALUES)
+            return gp_refuse(r, 400, NULL, "body: JSON of more than %u values",
+                             GP_LIMIT_JSON_VALUES);
     }
-    return false;
+    return GP_OK;
 }
 
 int gp_body_parse(const char *body, size_t length, json_t **out, struct gp_refusal *r)
@@ -37,8 +41,8 @@ int gp_body_parse(const char *body, size_t length, json_t **out, struct gp_refus
 
     if (length == 0)
         return gp_refuse(r, 400, NULL, "body: empty; one JSON object is expected");
-    if (too_deep(body, length))
-        return gp_refuse(r, 400, NULL, "body: JSON nested deeper than %u", GP_LIMIT_JSON_DEPTH);
+    if (scan(body, length, r))
+        return GP_EINVAL;
     json_t *root = json_loadb(body, length, JSON_REJECT_DUPLICATES, &error);
 
     if (!root)

@@ -122,8 +122,18 @@ static enum MHD_Result queue(struct gp_exchange *ex, int status, struct MHD_Resp
 {
     if (!response)
         return MHD_NO;
+    const char *origin = ex->server->options.cors_origin;
+
     if (ex->server->draining)
         MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+    if (origin)
+        MHD_add_response_header(response, "Access-Control-Allow-Origin", origin);
+    if (origin && ex->reply.allow && strcmp(ex->method, "OPTIONS") == 0) {
+        MHD_add_response_header(response, "Access-Control-Allow-Methods", ex->reply.allow);
+        MHD_add_response_header(response, "Access-Control-Allow-Headers",
+                                "Authorization, Content-Type, X-Api-Key");
+        MHD_add_response_header(response, "Access-Control-Max-Age", "86400");
+    }
     enum MHD_Result result = MHD_queue_response(ex->connection, (unsigned)status, response);
 
     MHD_destroy_response(response);
@@ -252,6 +262,14 @@ static int check_size(const struct gp_exchange *ex, int64_t length, struct gp_re
     return GP_OK;
 }
 
+/* A browser asks, without a key, whether a page may ask. */
+static int answer_preflight(struct gp_exchange *ex)
+{
+    ex->refused = true; /* whatever body comes is read away */
+    ex->reply.status = MHD_HTTP_NO_CONTENT;
+    return GP_OK;
+}
+
 static int check_route(struct gp_exchange *ex, struct gp_refusal *r)
 {
     const struct gp_server *server = ex->server;
@@ -260,6 +278,8 @@ static int check_route(struct gp_exchange *ex, struct gp_refusal *r)
     ex->route = gp_route_find(ex->method, ex->path, &allow);
     if (!ex->route && allow) {
         ex->reply.allow = allow;
+        if (server->options.cors_origin && strcmp(ex->method, "OPTIONS") == 0)
+            return answer_preflight(ex);
         return gp_refuse(r, 405, NULL, "%s: wrong method for this path; it takes %s", ex->method,
                          allow);
     }

@@ -10,23 +10,62 @@
 
 #define READ_AT_ONCE 64u
 
-/* The engine's thread looks for stop strings with this. */
+/* The engine's thread looks for stop strings with this, and counts the tokens of thoughts. */
 struct hook {
     struct gp_decoder *decoder;
     struct gp_stopper stopper;
     uint32_t token_count;
+
+    struct gp_stopper tags; /* api->tags                                             */
+    bool inside;            /* behind an opening tag                                 */
+    bool cut;               /* the budget has ended a thought                        */
+    uint32_t thought_count; /* tokens inside                                         */
+    uint32_t forced;        /* of the closing tag's tokens, those that are on their way */
 };
 
 struct gp_run {
     struct gp_job *job;
     uint64_t id;
     bool live;          /* the engine knows id */
-    struct hook *hooks; /* [n], or NULL without stop strings */
+    struct hook *hooks; /* [n], or NULL: nobody has to look  */
 };
 
 /* ---- the engine's thread ---- */
 
 /* As vLLM has it: text of the first min_tokens tokens neither stops nor begins a stop string. */
+static void look_for_stops(const struct gp_job *job, struct hook *hook, const char *text,
+                           size_t length)
+{
+    if (hook->token_count++ >= job->asked.request.min_tokens)
+        gp_stopper_feed(&hook->stopper, text, length, NULL);
+}
+
+/* What the next token has to be when thoughts have had their tokens, else GP_GO.  All blocks share
+ * one budget; a tag is no part of what it encloses. */
+static int32_t count_thought(const struct gp_job *job, struct hook *hook, const char *text,
+                             size_t length)
+{
+    const struct gp_api *api = job->api;
+    bool was_inside = hook->inside;
+
+    gp_stopper_feed(&hook->tags, text, length, NULL);
+    if (hook->tags.hit != GP_STOP_NONE) {
+        hook->inside = hook->tags.hit == 0;
+        gp_stopper_init(&hook->tags, &api->tags);
+    }
+    if (hook->forced > 0 && hook->forced < api->closer_count)
+        return api->closer[hook->forced++];
+    hook->forced = 0;
+    if (!hook->inside)
+        return GP_GO;
+    hook->thought_count += was_inside;
+    if ((int64_t)hook->thought_count < job->asked.thought_max)
+        return GP_GO;
+    hook->cut = true;
+    hook->forced = 1;
+    return gp_force(api->closer[0]);
+}
+
 static int32_t on_token(void *ctx, uint32_t choice, int32_t id)
 {
     struct gp_run *run = ctx;
@@ -34,18 +73,25 @@ static int32_t on_token(void *ctx, uint32_t choice, int32_t id)
     size_t length;
     const char *text = gp_decoder_next(hook->decoder, id, &length);
 
-    if (hook->token_count++ >= run->job->asked.request.min_tokens)
-        gp_stopper_feed(&hook->stopper, text, length, NULL);
-    return hook->stopper.hit == GP_STOP_NONE ? GP_GO : GP_STOP;
+    look_for_stops(run->job, hook, text, length);
+    if (hook->stopper.hit != GP_STOP_NONE)
+        return GP_STOP;
+    return run->job->asked.thought_max < 0 ? GP_GO : count_thought(run->job, hook, text, length);
 }
 
 /* ---- open and close ---- */
+
+/* A thought that the prompt has opened, and that may not have a token. */
+static bool never_thinks(const struct gp_job *job)
+{
+    return job->asked.thought_max == 0 && job->asked.thought_opened;
+}
 
 static int open_hooks(struct gp_job *job, struct gp_run *run, struct gp_error *err)
 {
     uint32_t n = job->asked.request.n;
 
-    if (job->asked.stops.count == 0)
+    if (job->asked.stops.count == 0 && job->asked.thought_max < 0)
         return GP_OK;
     run->hooks = gp_mem_alloc_array(n, sizeof *run->hooks);
     if (!run->hooks)
@@ -57,6 +103,10 @@ static int open_hooks(struct gp_job *job, struct gp_run *run, struct gp_error *e
         if (rc)
             return rc;
         gp_stopper_init(&run->hooks[i].stopper, &job->asked.stops);
+        gp_stopper_init(&run->hooks[i].tags, &job->api->tags);
+        run->hooks[i].inside = job->asked.thought_opened;
+        run->hooks[i].cut = never_thinks(job);
+        run->hooks[i].forced = never_thinks(job);
     }
     return GP_OK;
 }
@@ -144,8 +194,13 @@ int gp_job_submit(struct gp_job *job, struct gp_refusal *r)
 
     request.stop_ids = job->asked.stop_ids;
     request.kv = &job->asked.kv;
-    if (job->asked.stops.count > 0)
+    if (job->runs[0].hooks)
         request.on_token = on_token;
+    /* The closing tag begins at once; the hooks go on with it. */
+    if (never_thinks(job)) {
+        request.forced = job->api->closer;
+        request.forced_count = 1;
+    }
     for (uint32_t i = 0; i < job->asked.prompt_count; i++) {
         struct gp_run *run = &job->runs[i];
 
@@ -390,6 +445,13 @@ bool gp_job_is_over(struct gp_job *job)
 uint64_t gp_job_run_id(const struct gp_job *job, uint32_t run)
 {
     return job->runs[run].id;
+}
+
+bool gp_job_thought_cut(const struct gp_job *job, const struct gp_choice *choice)
+{
+    const struct hook *hooks = job->runs[choice->run].hooks;
+
+    return hooks && choice->done && hooks[choice->index].cut;
 }
 
 bool gp_job_stats(const struct gp_job *job, const struct gp_choice *choice,

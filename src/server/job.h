@@ -81,6 +81,9 @@ uint64_t gp_job_run_id(const struct gp_job *job, uint32_t run);
 bool gp_job_stats(const struct gp_job *job, const struct gp_choice *choice,
                   struct gp_request_stats *stats);
 
+/* Whether its thought was ended by the budget; of a choice that is done. */
+bool gp_job_thought_cut(const struct gp_job *job, const struct gp_choice *choice);
+
 /* Tokens as a client counts them. */
 struct gp_usage {
     uint64_t prompt, completion, cached;

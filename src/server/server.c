@@ -129,6 +129,7 @@ void gp_server_options_init(struct gp_server_options *options)
         .host = "127.0.0.1",
         .port = 8080,
         .split_thoughts = true,
+        .thought_max = -1,
         .access_log = true,
         .body_bytes_max = GP_LIMIT_BODY_BYTES,
         .shutdown_seconds = 30,
@@ -291,6 +292,8 @@ void gp_server_close(struct gp_server *server)
     gp_engine_close(server->engine);
     gp_model_close(server->model);
     gp_keys_free(&server->keys);
+    gp_stop_set_free(&server->api.tags);
+    gp_free(server->api.closer);
     close_fd(server->listen_fd);
     close_fd(server->epoll_fd);
     close_fd(server->wake_fd);
@@ -301,6 +304,22 @@ void gp_server_close(struct gp_server *server)
 }
 
 /* ---- the loop ---- */
+
+static int learn_tags(struct gp_api *api, struct gp_error *err)
+{
+    static const char opener[] = "<think>", closer[] = "</think>";
+    int rc = gp_stop_set_add(&api->tags, opener, sizeof opener - 1, err);
+
+    if (!rc)
+        rc = gp_stop_set_add(&api->tags, closer, sizeof closer - 1, err);
+    if (!rc)
+        rc = gp_model_tokenize(api->model, closer, sizeof closer - 1, false, true, &api->closer,
+                               &api->closer_count, err);
+    /* A vocabulary that cannot spell the tag has no thoughts either. */
+    if (!rc && api->closer_count == 0)
+        api->thought_max = -1;
+    return rc;
+}
 
 static void become_ready(struct gp_server *server)
 {
@@ -314,11 +333,17 @@ static void become_ready(struct gp_server *server)
         .name = o->name,
         .chat_variables = o->chat_variables,
         .split_thoughts = o->split_thoughts,
+        .thought_max = o->thought_max,
         .started = (int64_t)time(NULL),
     };
     gp_model_info(server->model, &server->api.model_info);
     gp_engine_info(server->engine, &server->api.engine_info);
     server->api.vocab = server->api.model_info.vocab_count;
+    server->load_status = learn_tags(&server->api, &server->load_error);
+    if (server->load_status) {
+        server->failed = true;
+        return;
+    }
     epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, gp_engine_news_fd(server->engine), &event);
     server->ready = true;
     if (o->ready)

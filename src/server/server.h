@@ -15,9 +15,11 @@ struct gp_server_options {
     const char *const *keys;
     uint32_t key_count;
     const char *key_file;       /* one key a line; read again by gp_server_reload(); or NULL    */
+    const char *cors_origin;    /* whose pages may ask: an origin, "*", or NULL for none         */
     const char *name;           /* the model's id                                               */
     const char *chat_variables; /* JSON object for every template, or NULL                      */
     bool split_thoughts;
+    int64_t thought_max;       /* tokens of a thought, or -1                                  */
     bool access_log;           /* a line a request on stderr                                   */
     uint64_t body_bytes_max;   /* of one request                                               */
     uint32_t shutdown_seconds; /* for what runs when a stop comes                              */

@@ -307,6 +307,58 @@ def test_b23_a_template_that_opens_the_thought(folder):
         assert (message["reasoning_content"], message["content"]) == ("why not", "so")
 
 
+# ---- B24: thinking budgets ----
+
+@pytest.fixture(scope="module")
+def ponderer(folder):
+    """Thinks for seven tokens, answers, thinks again, answers again."""
+    model = make_model(
+        folder, "ponderer.gguf", "--token", "<think>", "--token", "</think>", "--spell",
+        "<think>\\|t1\\|t2\\|t3\\|t4\\|t5\\|t6\\|t7\\|</think>\\|a1\\|a2\\|a3\\|a4\\|a5\\|a6\\|a7\\|a8")
+    with serving(model, "-np", "4") as server:
+        yield server
+
+
+ANSWERED = "a1a2a3a4a5a6a7a8"
+
+
+@pytest.mark.parametrize("budget, thought, cut", [
+    (-1, "t1t2t3t4t5t6t7", False), (8, "t1t2t3t4t5t6t7", False), (7, "t1t2t3t4t5t6t7", True),
+    (5, "t1t2t3t4t5", True), (1, "t1", True), (0, None, True)])
+def test_b24_a_budget_ends_the_thought_and_nothing_else(ponderer, budget, thought, cut):
+    choice = ponderer.chat(thinking_token_budget=budget)["choices"][0]
+    assert choice["message"].get("reasoning_content") == thought
+    assert choice["message"]["content"] == ANSWERED and choice["finish_reason"] == "stop"
+    assert choice.get("reasoning_truncated", False) == cut
+    events = ponderer.stream("/v1/chat/completions", {"messages": MESSAGES, "n": 2,
+                                                      "thinking_token_budget": budget})
+    for index in range(2):
+        assert joined(events, index, "reasoning_content") == (thought or "")
+        assert joined(events, index) == ANSWERED
+    ends = [choice for event in events for choice in event["choices"] if choice["finish_reason"]]
+    assert [end.get("reasoning_truncated", False) for end in ends] == [cut, cut]
+
+
+def test_b24_blocks_share_a_budget(folder):
+    """A metronome that begins again: the second block has what the first one left."""
+    model = make_model(folder, "again.gguf", "--token", "<think>", "--token", "</think>", "--loop",
+                       "--spell", "<think>\\|t1\\|t2\\|t3\\|</think>\\|a1\\|a2")
+    with serving(model, "--reasoning-format", "none", "-c", "512") as server:
+        choice = server.chat(thinking_token_budget=5, max_tokens=40)["choices"][0]
+        text = choice["message"]["content"]
+        assert text.startswith("<think>t1t2t3</think>a1a2<think>t1t2</think>a1a2<think></think>a1")
+        assert choice["reasoning_truncated"]
+
+
+def test_b24_an_opened_thought_without_a_budget_is_closed_at_once(folder):
+    model = make_model(folder, "closed.gguf", "--spell", "a1\\|a2")
+    template = "{% for m in messages %}{{ m.content }}{% endfor %}<think>\n"
+    with serving(model, "--chat-template", template, "--reasoning-budget", "0") as server:
+        choice = server.chat(max_tokens=40)["choices"][0]
+        assert choice["reasoning_truncated"] and "reasoning_content" not in choice["message"]
+        assert choice["message"]["content"] == "a1a2"
+
+
 # ---- B38 to B42: streams ----
 
 @pytest.fixture(scope="module")
@@ -421,7 +473,7 @@ def test_b42_streamed_logprobs_are_the_plain_ones(talker, smiler, stop):
     ({"logit_bias": {"1": 101}}, "logit_bias"), ({"logit_bias": {"-1": 1}}, "logit_bias"),
     ({"stop_token_ids": [-1]}, "stop_token_ids"), ({"stop_token_ids": [99999999]},
                                                   "stop_token_ids"),
-    ({"tools": [{}]}, "tools"), ({"thinking_token_budget": 5}, "thinking_token_budget"),
+    ({"tools": [{}]}, "tools"), ({"thinking_token_budget": -2}, "thinking_token_budget"),
     ({"kv": 1}, "kv"), ({"kv": {"polcy": "full"}}, "kv.polcy"), ({"kv": {"é" * 99: 1}}, None),
     ({"kv": {"policy": "none"}}, "kv.policy"), ({"kv": {"threshold": "x"}}, "kv.threshold"),
     ({"kv": {"max_pages": -1}}, "kv.max_pages"), ({"kv": {"metric": "x"}}, "kv.metric"),

@@ -322,6 +322,21 @@ def test_an_empty_key_is_fine_where_none_is_wanted(server):
     assert server.request("GET", "/v1/models", headers={"Authorization": "Bearer "})[0] == 200
 
 
+def test_pages_of_an_origin_may_ask(tiny, server):
+    ask = {"Origin": "http://page.test", "Access-Control-Request-Method": "POST"}
+    with serving(tiny, "-c", "512", "--cors-origin", "http://page.test",
+                 "--api-key", "k") as open_one:
+        status, headers, _ = open_one.request("OPTIONS", "/v1/completions", headers=ask)
+        assert status == 204 and headers["Access-Control-Allow-Origin"] == "http://page.test"
+        assert headers["Access-Control-Allow-Methods"] == "POST"
+        assert "Authorization" in headers["Access-Control-Allow-Headers"]
+        status, headers, _ = open_one.request("POST", "/v1/completions", {"prompt": "x"}, ask)
+        assert status == 401 and headers["Access-Control-Allow-Origin"] == "http://page.test"
+        assert open_one.request("OPTIONS", "/none", headers=ask)[0] == 404
+    status, headers, _ = server.request("OPTIONS", "/v1/completions", headers=ask)
+    assert status == 405 and "Access-Control-Allow-Origin" not in headers
+
+
 # ---- start and stop ----
 
 def test_it_listens_before_the_model_is_there(tiny):

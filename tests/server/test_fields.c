@@ -89,6 +89,31 @@ static void depth_is_counted_before_anything_recurses(void **state)
     json_decref(parse(text));
 }
 
+static void values_are_counted_before_any_is_kept(void **state)
+{
+    size_t length = 2u * GP_LIMIT_JSON_VALUES + 16;
+    char *text = malloc(length);
+    struct gp_refusal refusal;
+    json_t *json;
+
+    (void)state;
+    for (uint32_t count = GP_LIMIT_JSON_VALUES; count <= GP_LIMIT_JSON_VALUES + 1; count++) {
+        size_t at = (size_t)snprintf(text, length, "{\"a\":[");
+
+        for (uint32_t i = 0; i < count; i++) {
+            text[at++] = '1';
+            text[at++] = ',';
+        }
+        at += (size_t)snprintf(text + at - 1, length - at + 1, "]}") - 1;
+        int rc = gp_body_parse(text, at, &json, &refusal);
+
+        assert_int_equal(rc == GP_OK, count == GP_LIMIT_JSON_VALUES);
+        if (!rc)
+            json_decref(json);
+    }
+    free(text);
+}
+
 static void fields_name_themselves(void **state)
 {
     json_t *body = parse("{\"t\":true,\"i\":5,\"f\":0.5,\"s\":\"word\",\"n\":null}");
@@ -302,6 +327,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bodies_are_one_object),
         cmocka_unit_test(depth_is_counted_before_anything_recurses),
+        cmocka_unit_test(values_are_counted_before_any_is_kept),
         cmocka_unit_test(fields_name_themselves),
         cmocka_unit_test(floats_do_not_round_onto_an_open_bound),
         cmocka_unit_test(ids_are_checked_one_by_one),
