@@ -44,6 +44,9 @@ static bool go_on(void *ctx, uint32_t done)
     return done < room->most;
 }
 
+/* The nth allocation of the run is refused; 0: none. */
+static uint64_t refuse_at;
+
 static int serve(struct room *room, struct gp_service_result *result, bool *complete,
                  struct gp_error *err)
 {
@@ -61,6 +64,8 @@ static int serve(struct room *room, struct gp_service_result *result, bool *comp
     service.sampling.temperature = 0;
     room->options.kv = kv;
     room->engine = engine_rig_engine(&room->options);
+    if (refuse_at)
+        gp_mem_refuse_at(refuse_at);
     int rc = gp_service_run(&service, room->engine, result, complete, err);
     gp_engine_step(room->engine); /* carries out what was released */
     struct gp_engine_stats stats;
@@ -279,6 +284,29 @@ static void one_that_is_stopped_leaves_nothing_behind(void **state)
     }
 }
 
+static void refused_memory_is_told_and_loses_nothing(void **state)
+{
+    uint64_t live = gp_mem_live();
+    bool refused = true;
+
+    (void)state;
+    for (refuse_at = 1; refused; refuse_at++) {
+        struct room room = room_of(5, "10", "20");
+        struct gp_service_result result = {0};
+        struct gp_error err = {""};
+        bool complete;
+
+        int rc = serve(&room, &result, &complete, &err);
+        refused = gp_mem_refused();
+        gp_mem_refuse_at(0);
+        assert_int_equal(rc, refused ? GP_ENOMEM : GP_OK);
+        assert_true(refuse_at > 2 || refused);
+        gp_service_result_free(&result);
+        assert_int_equal(gp_mem_live(), live);
+    }
+    refuse_at = 0;
+}
+
 static void what_cannot_be_served_is_named(void **state)
 {
     struct room room = room_of(3, "uniform:100:100", "1");
@@ -322,6 +350,7 @@ int main(void)
         cmocka_unit_test(arrivals_are_waited_for),
         cmocka_unit_test(one_token_answers_have_no_decoding),
         cmocka_unit_test(one_that_is_stopped_leaves_nothing_behind),
+        cmocka_unit_test(refused_memory_is_told_and_loses_nothing),
         cmocka_unit_test(what_cannot_be_served_is_named),
         cmocka_unit_test(answers_that_are_cut_short_are_counted),
     };

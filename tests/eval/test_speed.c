@@ -205,6 +205,31 @@ static void a_test_that_is_stopped_leaves_nothing_behind(void **state)
     }
 }
 
+static void refused_memory_is_told_and_loses_nothing(void **state)
+{
+    struct gp_speed_test test = {.depth = 20, .output_tokens = 5, .sequences = 2};
+    struct watch watch = {.engine = open_for(&test, 32, 512)};
+    uint64_t live = gp_mem_live();
+    bool refused = true;
+
+    (void)state;
+    for (uint32_t nth = 1; refused; nth++) {
+        struct gp_speed_time time;
+        struct gp_error err = {""};
+        bool complete;
+
+        gp_mem_refuse_at(nth);
+        int rc = measure(&watch, &test, 1, &time, &complete, &err);
+        refused = gp_mem_refused();
+        gp_mem_refuse_at(0);
+        assert_int_equal(rc, refused ? GP_ENOMEM : GP_OK);
+        assert_int_equal(gp_mem_live(), live);
+        assert_idle(watch.engine);
+        assert_true(nth > 1 || refused);
+    }
+    gp_engine_close(watch.engine);
+}
+
 static void a_cache_that_is_too_small_is_named(void **state)
 {
     /* Pages of 16: the second sequence, or the tokens that are generated, find no page. */
@@ -260,6 +285,7 @@ int main(void)
         cmocka_unit_test(a_prompt_behind_a_context_is_timed_alone),
         cmocka_unit_test(sequences_decode_together_from_their_depth_on),
         cmocka_unit_test(a_test_that_is_stopped_leaves_nothing_behind),
+        cmocka_unit_test(refused_memory_is_told_and_loses_nothing),
         cmocka_unit_test(a_cache_that_is_too_small_is_named),
         cmocka_unit_test(names_are_llama_benchs),
     };
