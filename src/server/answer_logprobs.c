@@ -168,15 +168,6 @@ static void add(const struct gp_job *job, struct arrays *a, int32_t id, json_t *
     gp_free(piece.text);
 }
 
-static uint32_t count_chars(const char *text, size_t length)
-{
-    uint32_t count = 0;
-
-    for (size_t i = 0; i < length; i++)
-        count += ((unsigned char)text[i] & 0xc0) != 0x80;
-    return count;
-}
-
 /* A BOS that was put in front of the prompt's text takes no room in it. */
 static bool adds_bos(const struct gp_job *job, const struct gp_prompt *prompt)
 {
@@ -209,7 +200,7 @@ static void add_prompt(const struct gp_job *job, const struct gp_choice *choice,
         if (i == 0 && adds_bos(job, prompt))
             continue;
         const char *text = gp_decoder_next(decoder, id, &length);
-        offset += count_chars(text, length);
+        offset += gp_text_chars(text, length);
     }
     gp_decoder_close(decoder);
 }
@@ -219,7 +210,7 @@ static json_t *text_logprobs(const struct gp_job *job, const struct gp_choice *c
 {
     struct arrays a = {json_array(), json_array(), json_array(), json_array()};
     const struct gp_prompt *prompt = &job->asked.prompts[choice->run];
-    uint32_t base = job->asked.echo ? count_chars(prompt->text, prompt->text_length) : 0;
+    uint32_t base = job->asked.echo ? gp_text_chars(prompt->text, prompt->text_length) : 0;
 
     if (echo)
         add_prompt(job, choice, &a);

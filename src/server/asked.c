@@ -230,8 +230,7 @@ static int read_stream(const json_t *body, struct gp_asked *asked, struct gp_ref
     return rc ? rc : gp_field_bool(options, "continuous_usage_stats", &asked->continuous_usage, r);
 }
 
-static int read_flags(const struct gp_api *api, const json_t *body, struct gp_asked *asked,
-                      struct gp_refusal *r)
+static int read_flags(const json_t *body, struct gp_asked *asked, struct gp_refusal *r)
 {
     bool skip_special = true;
     int rc = gp_field_bool(body, "include_stop_str_in_output", &asked->keep_stop, r);
@@ -249,7 +248,6 @@ static int read_flags(const struct gp_api *api, const json_t *body, struct gp_as
 
     if (!rc && model && !json_is_string(model))
         rc = gp_refuse(r, 400, "model", "model: must be a string");
-    (void)api;
     return rc;
 }
 
@@ -263,11 +261,11 @@ int gp_asked_read(const struct gp_api *api, bool chat, const json_t *body, struc
     if (!rc)
         rc = read_stream(body, asked, r);
     if (!rc)
-        rc = read_flags(api, body, asked, r);
+        rc = read_flags(body, asked, r);
     if (!rc)
         rc = gp_asked_read_options(api, body, asked, r);
     if (!rc)
-        rc = gp_asked_read_kv(api, body, asked, r);
+        rc = gp_asked_read_kv(body, asked, r);
     if (!rc)
         rc = chat ? read_chat(api, body, asked, r) : read_prompts(api, body, asked, r);
     if (!rc && asked->prompt_count * asked->request.n > GP_LIMIT_ANSWERS)

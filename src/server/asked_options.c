@@ -298,12 +298,10 @@ static int check_kv_keys(json_t *kv, struct gp_refusal *r)
     return GP_OK;
 }
 
-int gp_asked_read_kv(const struct gp_api *api, const json_t *body, struct gp_asked *asked,
-                     struct gp_refusal *r)
+int gp_asked_read_kv(const json_t *body, struct gp_asked *asked, struct gp_refusal *r)
 {
     json_t *kv = gp_field(body, "kv");
 
-    (void)api;
     if (!kv)
         return GP_OK;
     if (!json_is_object(kv))

@@ -236,6 +236,15 @@ void gp_job_close(struct gp_job *job)
 
 /* ---- reading ---- */
 
+uint32_t gp_text_chars(const char *text, size_t length)
+{
+    uint32_t count = 0;
+
+    for (size_t i = 0; i < length; i++)
+        count += ((unsigned char)text[i] & 0xc0) != 0x80;
+    return count;
+}
+
 static bool contains(const int32_t *ids, uint32_t count, int32_t id)
 {
     for (uint32_t i = 0; i < count; i++)
@@ -256,15 +265,6 @@ static bool is_end(const struct gp_job *job, struct gp_choice *choice, int32_t i
         return true;
     }
     return !asked->request.ignore_eos && contains(ends, count, id);
-}
-
-static uint32_t count_chars(const char *text, size_t length)
-{
-    uint32_t count = 0;
-
-    for (size_t i = 0; i < length; i++)
-        count += ((unsigned char)text[i] & 0xc0) != 0x80;
-    return count;
 }
 
 static void keep_entry(struct gp_job *job, struct gp_choice *choice, struct gp_entry entry)
@@ -307,7 +307,7 @@ static void take_text(struct gp_job *job, struct gp_choice *choice, const char *
     const struct gp_asked *asked = &job->asked;
 
     choice->made += length;
-    choice->chars += count_chars(text, length);
+    choice->chars += gp_text_chars(text, length);
     if (choice->token_count <= asked->request.min_tokens) {
         gp_buffer_add(out, text, length);
         return;

@@ -84,6 +84,9 @@ bool gp_job_stats(const struct gp_job *job, const struct gp_choice *choice,
 /* Whether its thought was ended by the budget; of a choice that is done. */
 bool gp_job_thought_cut(const struct gp_job *job, const struct gp_choice *choice);
 
+/* Characters of UTF-8. */
+uint32_t gp_text_chars(const char *text, size_t length);
+
 /* Tokens as a client counts them. */
 struct gp_usage {
     uint64_t prompt, completion, cached;

@@ -279,7 +279,7 @@ static void close_parts(struct gp_server *server)
         gp_work_start(ex);
     }
     gp_http_close(server);
-    if (server->engine)
+    if (server->ready)
         close_jobs(server);
     stop_engine(server);
 }

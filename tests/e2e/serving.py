@@ -9,7 +9,7 @@ import threading
 import time
 
 import openai
-from program import SLOW, start
+from program import SANITIZED, SLOW, start
 
 
 class Server:
@@ -53,6 +53,8 @@ class Server:
         self.reader.join()
         self.process.stdout.close()
         self.process.stderr.close()
+        told = [line for line in self.lines if line]
+        assert not any("Sanitizer" in line or "runtime error" in line for line in told), told
         return code
 
     # ---- requests ----
@@ -174,9 +176,7 @@ def serving(model, *args, **kwargs):
     try:
         yield server
     finally:
-        if server.process.poll() is None:
-            server.process.kill()
-        server.stop()
+        server.stop(signal.SIGTERM if SANITIZED else signal.SIGKILL)
 
 
 def joined(events, index=0, name="content"):

@@ -413,6 +413,13 @@ def test_a_stop_waits_no_longer_than_it_was_told(endless):
         s.close()
 
 
+def test_a_stop_while_loading(smollm):
+    with serving(smollm, "-np", "1", "-c", "512", ready=False) as server:
+        status, _, answer = server.request("GET", "/v1/models")
+        assert status == 200 or answer["error"]["message"] == "Loading model"
+        assert server.stop() == 0
+
+
 def test_a_stop_while_nothing_runs(tiny):
     with serving(tiny, "-c", "512") as server:
         server.lives()
