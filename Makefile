@@ -131,8 +131,8 @@ build/venv/.ready: tests/requirements.txt tools/venv | $(SMOLLM)
 	@tools/venv
 demo:
 	@tools/setup
-	@$(MAKE) $(jobs) all $(if $(MODEL),,model)
-	@tools/demo $(or $(MODEL),$(SMOLLM))
+	@$(MAKE) $(jobs) all
+	@tools/demo $(MODEL)
 test:
 	@tools/setup
 	@$(MAKE) $(jobs) run-fuzz-regressions
@@ -169,12 +169,13 @@ install: all
 	install -D -m 755 $B/libgrowpage.so $(DESTDIR)$(PREFIX)/lib/libgrowpage.so.0
 	ln -sf libgrowpage.so.0 $(DESTDIR)$(PREFIX)/lib/libgrowpage.so
 	install -D -m 644 $B/growpage.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig/growpage.pc
+	install -D -m 644 models/growpage-reasoner.gguf $(DESTDIR)$(PREFIX)/share/growpage/growpage-reasoner.gguf
 	install -D -m 644 man/growpage.1 $(DESTDIR)$(PREFIX)/share/man/man1/growpage.1
 	for h in include/*.h; do install -D -m 644 $$h $(DESTDIR)$(PREFIX)/$$h || exit 1; done
 	@$(if $(DESTDIR),:,ldconfig 2>/dev/null || :)
 uninstall:
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,bin/growpage lib/libgrowpage.a lib/libgrowpage.so \
-	    lib/libgrowpage.so.0 lib/pkgconfig/growpage.pc share/man/man1/growpage.1 $(wildcard include/*.h))
+	    lib/libgrowpage.so.0 lib/pkgconfig/growpage.pc share/growpage/growpage-reasoner.gguf share/man/man1/growpage.1 $(wildcard include/*.h))
 clean:
 	rm -rf build/*-release build/*-debug build/*-asan build/*-tsan build/*-cov build/*-fuzz build/growpage* build/libgrowpage*
 

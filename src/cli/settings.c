@@ -21,7 +21,7 @@
 /* What an engine and its cache are given. */
 #define ENGINE (ASK | BENCH | SERVE)
 
-#define BUNDLED "models/smollm2-135m-instruct-q4_1.gguf"
+#define BUNDLED "growpage-reasoner.gguf"
 
 /* Thresholds are compared with differences of shares, but "always" and "never" must be sayable. */
 #define THRESHOLD_MAX 1e9
@@ -126,7 +126,7 @@ static int apply_key(void *target, const char *value, struct gp_error *err)
 static const struct gp_option table[] = {
     SECTION("Model"),
     {GP_OPTION_TEXT, "-m --model", "FILE",
-     "a GGUF file (default: " BUNDLED ")", ALL, AT(model_path)},
+     "a GGUF file (default: the bundled " BUNDLED ")", ALL, AT(model_path)},
     {GP_OPTION_FLAG, "--override-pre", NULL,
      "split text the default way when the file's pre-tokenizer is unknown, instead of refusing it",
      ALL & ~INSPECT, AT(override_pre)},
@@ -421,23 +421,24 @@ void gp_settings_help(enum gp_command_bit command, FILE *out)
     gp_options_help(table, TABLE_COUNT, command, out);
 }
 
-/* The bundled model: below the current folder, or the checkout that the program was built in. */
+/* The bundled model, seen from the program's folder: where `make install` puts it, or in the
+ * checkout that the program was built in (build/ has a link to build/CC-CONFIG/growpage). */
 static const char *bundled_model(void)
 {
+    static const char *const places[] = {"../share/growpage/" BUNDLED, "../../models/" BUNDLED};
     static char path[4096];
-    ssize_t length;
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path);
 
-    if (access(BUNDLED, F_OK) == 0)
-        return BUNDLED;
-    length = readlink("/proc/self/exe", path, sizeof path - sizeof "/../../" BUNDLED);
-    if (length < 0)
+    if (length <= 0 || length == sizeof path)
         return NULL;
-    path[length] = 0;
-    char *slash = strrchr(path, '/');
-    if (!slash)
-        return NULL;
-    memcpy(slash, "/../../" BUNDLED, sizeof "/../../" BUNDLED);
-    return access(path, F_OK) == 0 ? path : NULL;
+    while (length > 0 && path[length - 1] != '/')
+        length--;
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        size_t room = sizeof path - (size_t)length;
+        if ((size_t)snprintf(path + length, room, "%s", places[i]) < room && !access(path, F_OK))
+            return path;
+    }
+    return NULL;
 }
 
 /* Options of one kind of bench that were given to the other. */
@@ -665,8 +666,8 @@ int gp_settings_parse(struct gp_settings *settings, enum gp_command_bit command,
             s.model_path = bundled_model();
         if (!s.model_path && !s.print)
             return gp_fail(err, GP_EINVAL,
-                           "no model: give a GGUF file with -m, or fetch the bundled one with "
-                           "\"make model\"");
+                           "no model: give a GGUF file with -m; the bundled " BUNDLED
+                           " is not where it belongs");
     }
     *settings = s;
     return GP_OK;

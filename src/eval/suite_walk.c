@@ -78,11 +78,11 @@ int gp_make_walk(uint64_t seed, double difficulty, enum gp_form form, struct gp_
     gp_trace_begin(&trace, seed, difficulty, form);
     uint32_t count = gp_trace_size(&trace, 3, 6, 12, LETTERS_MAX);
     uint32_t leg_count =
-        longer ? gp_trace_size(&trace, 4, 5, 6, LEGS_MAX) : gp_trace_size(&trace, 1, 2, 3, 5);
+        longer ? gp_trace_size(&trace, 4, 5, 6, LEGS_MAX) : gp_trace_size(&trace, 1, 2, 3, 4);
     put_links(&trace, links, count);
     for (uint32_t i = 0; i < leg_count; i++) {
         uint32_t steps =
-            longer ? gp_trace_draw(&trace, 50, 85) : gp_trace_size(&trace, 5, 20, 40, 99);
+            longer ? gp_trace_draw(&trace, 50, 85) : gp_trace_size(&trace, 10, 36, 56, 99);
         legs[i] =
             (struct gp_item){(char)('a' + (char)gp_trace_draw(&trace, 0, count - 1)), steps, 2, 0};
         gp_trace_put(&trace, " ");

@@ -7,15 +7,15 @@
 #include "eval/suite_make.h"
 
 static const struct gp_suite suites[] = {
-    {"sum", "add numbers one after the other, digit by digit", 0.5, false, gp_make_sum,
+    {"sum", "add numbers one after the other, digit by digit", 0.3, false, gp_make_sum,
      gp_check_sum},
-    {"mul", "multiply long numbers", 0.4, false, gp_make_mul, gp_check_mul},
-    {"prog", "run a program whose lines look back to any earlier result", 0.5, false, gp_make_prog,
+    {"mul", "multiply long numbers", 0.25, false, gp_make_mul, gp_check_mul},
+    {"prog", "run a program whose lines look back to any earlier result", 0.35, false, gp_make_prog,
      gp_check_prog},
-    {"sort", "sort numbers by selection", 0.5, false, gp_make_sort, gp_check_sort},
-    {"phase", "wide look-ups and narrow sums in turn", 0.5, false, gp_make_phase, gp_check_phase},
-    {"walk", "follow rings of links for many laps", 0.5, false, gp_make_walk, gp_check_walk},
-    {"find", "search for a sum, with backtracking", 0.5, false, gp_make_find, gp_check_find},
+    {"sort", "sort numbers by selection", 0.42, false, gp_make_sort, gp_check_sort},
+    {"phase", "wide look-ups and narrow sums in turn", 0.4, false, gp_make_phase, gp_check_phase},
+    {"walk", "follow rings of links for many laps", 0.46, false, gp_make_walk, gp_check_walk},
+    {"find", "search for a sum, with backtracking", 0.42, false, gp_make_find, gp_check_find},
     {"copy", "repeat a text", 0.5, true, gp_make_copy, gp_check_copy},
     {"look", "look values up", 0.5, true, gp_make_look, gp_check_look},
 };

@@ -44,13 +44,13 @@ def limit_memory():
         resource.setrlimit(resource.RLIMIT_AS, (HOSTILE_BYTES, HOSTILE_BYTES))
 
 
-def start(*args, env=None, **kwargs):
+def start(*args, env=None, program=PROGRAM, cwd=ROOT, **kwargs):
     """The program with pipes for what the caller does not say."""
     for name in ("stdin", "stdout", "stderr"):
         kwargs.setdefault(name, subprocess.PIPE)
     full_env = {**os.environ, "LC_ALL": "C.UTF-8", **(env or {})}
     full_env = {k: v for k, v in full_env.items() if v is not None}
-    return subprocess.Popen([PROGRAM, *map(os.fspath, args)], env=full_env, cwd=ROOT, **kwargs)
+    return subprocess.Popen([program, *map(os.fspath, args)], env=full_env, cwd=cwd, **kwargs)
 
 
 def growpage(*args, input=b"", env=None, timeout=120, **kwargs):

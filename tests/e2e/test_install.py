@@ -37,7 +37,8 @@ def pkg_config(installed, *args):
 def test_everything_is_there(installed):
     root = installed / "opt/gp"
     for name in ("bin/growpage", "lib/libgrowpage.a", "lib/libgrowpage.so", "lib/libgrowpage.so.0",
-                 "include/growpage.h", "share/man/man1/growpage.1", "lib/pkgconfig/growpage.pc"):
+                 "include/growpage.h", "share/man/man1/growpage.1", "lib/pkgconfig/growpage.pc",
+                 "share/growpage/growpage-reasoner.gguf"):
         assert (root / name).exists(), name
     version = (ROOT / "VERSION").read_text().strip()
     assert run(root / "bin/growpage", "--version") == f"growpage {version}\n"

@@ -23,6 +23,16 @@ def test_the_demo_shows_growth_and_compaction(smollm):
     assert float(held) < 0.8 * float(full)
 
 
+def test_the_demo_is_right_in_half_the_memory():
+    result = tool("tools/demo", GP_BUILD=str(BUILD))
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.rstrip().endswith("\\boxed{7282272}")  # 2976 * 2447
+    grow, compress = map(int, re.search(r"events  (\d+) grow, (\d+) compress", result.stderr).groups())
+    assert grow >= 1 and compress >= 3
+    held, full = re.search(r"kv +([\d.]+) KiB held; a full cache: ([\d.]+) KiB", result.stderr).groups()
+    assert float(held) <= 0.6 * float(full)
+
+
 def test_setup_has_nothing_to_do_twice():
     result = tool("tools/setup")
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")

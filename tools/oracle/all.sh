@@ -15,7 +15,7 @@ if [ "${1:-}" = --out ]; then
     out=$2
     shift 2
 fi
-[ $# -gt 0 ] || set -- build quantize logits tokens templates reference checks perplexity
+[ $# -gt 0 ] || set -- build quantize logits reasoner tokens templates reference checks perplexity
 
 model=${MODEL:-models/smollm2-135m-instruct-q4_1.gguf}
 tests=${GP_BUILD:-build/gcc-release}/tests
@@ -47,6 +47,22 @@ step_logits() {
     expect_logits $built/quant/smollm2-f32.gguf smollm2-f32
     for path in $built/random/*.gguf; do
         expect_logits "$path" "$(basename "$path" .gguf)" --prompts 2
+    done
+}
+
+# The bundled model: its problems, greedy answers, and logits over problems with their thoughts.
+step_reasoner() {
+    reasoner=models/growpage-reasoner.gguf
+    mkdir -p "$out/reasoner" "$out/llama" $built/quant
+    $py tools/oracle/reasoner.py $built/bin/llama_greedy "${GP_BUILD:-build/gcc-release}/growpage" \
+        $reasoner "$out/reasoner"
+    $built/llama/bin/llama-quantize --allow-requantize --pure $reasoner \
+        $built/quant/reasoner-f32.gguf F32 1 >$built/quant/reasoner.log 2>&1
+    for type in q8_0 f32; do
+        path=$reasoner
+        [ $type = q8_0 ] || path=$built/quant/reasoner-$type.gguf
+        $py tools/oracle/logits.py $llama_logits $path "$out/reasoner/texts" \
+            "$out/llama/reasoner-$type.logits" --count 192 --top 8
     done
 }
 

@@ -60,7 +60,7 @@ cmake -S $src -B $out/llama -G Ninja --log-level=WARNING -DCMAKE_BUILD_TYPE=Rele
     -DLLAMA_BUILD_UI=OFF -DLLAMA_BUILD_MTMD=OFF >/dev/null
 ninja --quiet -C $out/llama -j "$jobs" llama llama-perplexity llama-quantize llama-tokenize llama-bench
 
-for program in llama_logits llama_tokens; do
+for program in llama_logits llama_tokens llama_greedy; do
     [ -e $out/bin/$program ] && [ $out/bin/$program -nt tools/oracle/$program.c ] && continue
     gcc -std=gnu11 -O2 -Wall -Wextra -I$src/include -I$src/ggml/include tools/oracle/$program.c \
         -L$out/llama/bin -lllama -lggml -lggml-base -Wl,-rpath,"$PWD/$out/llama/bin" \
