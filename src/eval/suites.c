@@ -15,7 +15,7 @@ static const struct gp_suite suites[] = {
     {"sort", "sort numbers by selection", 0.42, false, gp_make_sort, gp_check_sort},
     {"phase", "wide look-ups and narrow sums in turn", 0.4, false, gp_make_phase, gp_check_phase},
     {"walk", "follow rings of links for many laps", 0.46, false, gp_make_walk, gp_check_walk},
-    {"find", "search for a sum, with backtracking", 0.42, false, gp_make_find, gp_check_find},
+    {"find", "search for a sum, with backtracking", 0.45, false, gp_make_find, gp_check_find},
     {"copy", "repeat a text", 0.5, true, gp_make_copy, gp_check_copy},
     {"look", "look values up", 0.5, true, gp_make_look, gp_check_look},
 };
