@@ -120,12 +120,31 @@ static void put_product(struct gp_trace *trace, const uint32_t *product, uint32_
         gp_trace_put(trace, "%u", product[count]);
 }
 
+struct product {
+    uint32_t digits[2 * DIGITS_MAX]; /* units first */
+    uint32_t count;
+    size_t at; /* where it was last written */
+};
+
+/* The first count products; all but a new last one are read from where they were. */
+static void put_products(struct gp_trace *trace, struct product *products, uint32_t count,
+                         bool last_is_new)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct product *product = &products[i];
+        if (i + 1 < count || !last_is_new)
+            gp_trace_read(trace, product->at, product->count);
+        gp_trace_put(trace, i ? " " : "");
+        product->at = trace->length;
+        put_product(trace, product->digits, product->count);
+    }
+}
+
 int gp_make_mul(uint64_t seed, double difficulty, enum gp_form form, struct gp_problem *out)
 {
     struct gp_trace trace;
     struct factor a[PRODUCTS_MAX], b[PRODUCTS_MAX];
-    uint32_t products[PRODUCTS_MAX][2 * DIGITS_MAX], counts[PRODUCTS_MAX];
-    size_t places[PRODUCTS_MAX];
+    struct product products[PRODUCTS_MAX];
     bool longer = form == GP_FORM_LONG;
 
     gp_trace_begin(&trace, seed, difficulty, form);
@@ -145,25 +164,15 @@ int gp_make_mul(uint64_t seed, double difficulty, enum gp_form form, struct gp_p
 
     gp_trace_thought(&trace);
     for (uint32_t i = 0; i < count; i++) {
-        counts[i] = multiply(&trace, &a[i], &b[i], products[i]);
+        products[i].count = multiply(&trace, &a[i], &b[i], products[i].digits);
         if (longer)
-            counts[i] = multiply(&trace, &b[i], &a[i], products[i]);
+            products[i].count = multiply(&trace, &b[i], &a[i], products[i].digits);
         /* All products so far, so that the last such line is the answer. */
         gp_trace_put(&trace, "!");
-        for (uint32_t j = 0; j <= i; j++) {
-            if (j < i)
-                gp_trace_read(&trace, places[j], counts[j]);
-            gp_trace_put(&trace, j ? " " : "");
-            places[j] = trace.length;
-            put_product(&trace, products[j], counts[j]);
-        }
+        put_products(&trace, products, i + 1, true);
         gp_trace_put(&trace, "\n");
     }
     gp_trace_answer(&trace);
-    for (uint32_t i = 0; i < count; i++) {
-        gp_trace_read(&trace, places[i], counts[i]);
-        gp_trace_put(&trace, i ? " " : "");
-        put_product(&trace, products[i], counts[i]);
-    }
+    put_products(&trace, products, count, false);
     return gp_trace_end(&trace, out);
 }

@@ -58,7 +58,7 @@ int gp_make_look(uint64_t seed, double difficulty, enum gp_form form, struct gp_
     size_t at = trace.length;
     gp_trace_shuffle(&trace, asked, count);
     for (uint32_t i = 0; i < asked_count; i++)
-        gp_trace_put(&trace, "%c", gp_upper(entries[asked[i]].name));
+        gp_trace_put(&trace, "%c", 'A' + (char)names[asked[i]]);
     gp_trace_thought(&trace);
     for (uint32_t i = 0; i < asked_count; i++) {
         gp_trace_read(&trace, at + i, 1);

@@ -161,11 +161,6 @@ void gp_trace_shuffle(struct gp_trace *trace, uint8_t *order, uint32_t count)
     }
 }
 
-char gp_upper(char name)
-{
-    return (char)(name - 'a' + 'A');
-}
-
 void gp_trace_thought(struct gp_trace *trace)
 {
     trace->thought_at = trace->length;

@@ -65,6 +65,4 @@ uint32_t gp_trace_size(struct gp_trace *trace, uint32_t easy_low, uint32_t easy_
 /* A random order of 0..count-1. */
 void gp_trace_shuffle(struct gp_trace *trace, uint8_t *order, uint32_t count);
 
-char gp_upper(char name);
-
 #endif
