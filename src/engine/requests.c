@@ -12,6 +12,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/event.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "engine/engine_internal.h"
@@ -20,23 +21,6 @@
 #define SLOT_BITS 20u
 
 _Static_assert(GP_LIMIT_SEQS * 128u < 1u << SLOT_BITS, "every request has a slot number");
-
-static void raise_fd(int fd)
-{
-    uint64_t one = 1;
-
-    /* Full means that it is readable already. */
-    while (write(fd, &one, sizeof one) < 0 && errno == EINTR)
-        ;
-}
-
-static void clear_fd(int fd)
-{
-    uint64_t count;
-
-    while (read(fd, &count, sizeof count) < 0 && errno == EINTR)
-        ;
-}
 
 int gp_requests_open(struct gp_engine *engine, struct gp_error *err)
 {
@@ -316,7 +300,7 @@ int gp_engine_submit(struct gp_engine *engine, const struct gp_request *asked, u
     rc = admit(engine, &made, id, err);
     pthread_mutex_unlock(&engine->lock);
     if (!rc)
-        raise_fd(engine->work_fd);
+        gp_event_raise(engine->work_fd);
     return rc;
 }
 
@@ -370,7 +354,7 @@ static void carry_out_cancels(struct gp_engine *engine)
 void gp_requests_drain(struct gp_engine *engine)
 {
     pthread_mutex_lock(&engine->lock);
-    clear_fd(engine->work_fd);
+    gp_event_clear(engine->work_fd);
     for (uint32_t i = 0; i < engine->inbox_count; i++) {
         struct request *request = &engine->requests[engine->inbox[i]];
 
@@ -509,7 +493,7 @@ void gp_requests_publish(struct gp_engine *engine)
     engine->any_news = false;
     pthread_mutex_unlock(&engine->lock);
     if (news)
-        raise_fd(engine->news_fd);
+        gp_event_raise(engine->news_fd);
 }
 
 /* ---- readers ---- */
@@ -524,7 +508,7 @@ void gp_engine_cancel(struct gp_engine *engine, uint64_t id)
         request->cancel = engine->cancels = true;
     pthread_mutex_unlock(&engine->lock);
     if (open)
-        raise_fd(engine->work_fd);
+        gp_event_raise(engine->work_fd);
 }
 
 void gp_engine_release(struct gp_engine *engine, uint64_t id)
@@ -539,7 +523,7 @@ void gp_engine_release(struct gp_engine *engine, uint64_t id)
         free_request(engine, request);
     pthread_mutex_unlock(&engine->lock);
     if (open)
-        raise_fd(engine->work_fd);
+        gp_event_raise(engine->work_fd);
 }
 
 int gp_engine_news_fd(const struct gp_engine *engine)
@@ -559,7 +543,7 @@ uint32_t gp_engine_poll(struct gp_engine *engine, uint64_t *ids, uint32_t max)
     pthread_mutex_lock(&engine->lock);
     const uint32_t begin = engine->poll_begin;
 
-    clear_fd(engine->news_fd);
+    gp_event_clear(engine->news_fd);
     for (uint32_t i = 0; i < engine->request_max; i++) {
         const uint32_t at = (begin + i) % engine->request_max;
         struct request *request = &engine->requests[at];
@@ -568,7 +552,7 @@ uint32_t gp_engine_poll(struct gp_engine *engine, uint64_t *ids, uint32_t max)
             continue;
         if (count == max) { /* more than was asked for: the rest comes first the next time */
             engine->poll_begin = at;
-            raise_fd(engine->news_fd);
+            gp_event_raise(engine->news_fd);
             break;
         }
         request->news = false;

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/event.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "server/answer.h"
@@ -26,25 +27,9 @@
 /* How long answers may take to leave once everything was cut. */
 #define CUT_NS (2 * SECOND_NS)
 
-static void raise_fd(int fd)
-{
-    uint64_t one = 1;
-
-    while (write(fd, &one, sizeof one) < 0 && errno == EINTR)
-        ;
-}
-
-static void clear_fd(int fd)
-{
-    uint64_t count;
-
-    while (read(fd, &count, sizeof count) < 0 && errno == EINTR)
-        ;
-}
-
 void gp_server_wake(struct gp_server *server)
 {
-    raise_fd(server->wake_fd);
+    gp_event_raise(server->wake_fd);
 }
 
 void gp_server_stop(struct gp_server *server)
@@ -52,7 +37,7 @@ void gp_server_stop(struct gp_server *server)
     int saved = errno;
 
     atomic_fetch_add(&server->stops, 1);
-    raise_fd(server->wake_fd);
+    gp_event_raise(server->wake_fd);
     errno = saved;
 }
 
@@ -61,7 +46,7 @@ void gp_server_reload(struct gp_server *server)
     int saved = errno;
 
     atomic_store(&server->reload, true);
-    raise_fd(server->wake_fd);
+    gp_event_raise(server->wake_fd);
     errno = saved;
 }
 
@@ -116,7 +101,7 @@ static void stop_engine(struct gp_server *server)
     if (!server->engine_started)
         return;
     atomic_store(&server->engine_stop, true);
-    raise_fd(server->engine_fd);
+    gp_event_raise(server->engine_fd);
     pthread_join(server->engine_thread, NULL);
     server->engine_started = false;
 }
@@ -459,7 +444,7 @@ static void take_event(struct gp_server *server, const struct epoll_event *event
     void *what = event->data.ptr;
 
     if (what == &server->wake_fd) {
-        clear_fd(server->wake_fd);
+        gp_event_clear(server->wake_fd);
         take_load(server);
         take_reload(server);
         take_prepared(server);
