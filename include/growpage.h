@@ -154,6 +154,24 @@ GP_API int gp_policy_parse(const char *text, struct gp_kv_options *options, stru
 /* The same words back; at most 64 bytes. */
 GP_API void gp_policy_format(const struct gp_kv_options *options, char out[64]);
 
+/* Every field in its range, for pages of so many tokens; as gp_engine_open() and
+ * gp_engine_submit() check it. */
+GP_API int gp_kv_options_check(const struct gp_kv_options *options, uint32_t page_tokens,
+                               struct gp_error *err);
+
+/* Has the policy a scorer of its own (zipage to streaming)? */
+GP_API bool gp_policy_has_scorer(const struct gp_kv_options *options);
+/* One of its switches, by the name of the field of struct gp_scorer: "window", "8"; "group", "max";
+ * "normalize", "true".  GP_EINVAL for a policy that has none.  Ranges are gp_kv_options_check()'s. */
+GP_API int gp_scorer_set(struct gp_kv_options *options, const char *name, const char *value,
+                         struct gp_error *err);
+/* Switch `index` back as text, at most 32 bytes; false behind the last. */
+GP_API bool gp_scorer_get(const struct gp_kv_options *options, uint32_t index, const char **name,
+                          char value[32]);
+/* "page", "steps:N" or "token" into trigger and trigger_steps, and back. */
+GP_API int gp_trigger_parse(const char *text, struct gp_kv_options *options, struct gp_error *err);
+GP_API void gp_trigger_format(const struct gp_kv_options *options, char out[32]);
+
 /* All memory is taken here; afterwards the engine's thread allocates nothing. */
 GP_API int gp_engine_open(struct gp_engine **out, const struct gp_model *model,
                           const struct gp_engine_options *options, struct gp_error *err);

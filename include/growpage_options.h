@@ -62,6 +62,11 @@ enum gp_kv_resume {
     GP_RESUME_REPLAY,
     GP_RESUME_RECOMPUTE
 };
+/* Where the survivors of Compress & Hold go. */
+enum gp_kv_compact {
+    GP_COMPACT_SHIFT, /* down, in their order                                        */
+    GP_COMPACT_FILL,  /* those of the last page into the holes of the others         */
+};
 
 /* What a token's score is made of. */
 enum gp_score_source {
@@ -161,6 +166,7 @@ struct gp_kv_options {
                          scorer's window, or what its policy says              */
     enum gp_gqa_score gqa_score;
     enum gp_score_domain score_domain;
+    enum gp_kv_compact compact; /* policies without a scorer */
 
     enum gp_kv_fallback fallback; /* section 6 */
     enum gp_kv_resume resume;

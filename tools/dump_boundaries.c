@@ -5,7 +5,7 @@
  *   dump_boundaries MODEL OUT POLICY PAGE_TOKENS PROMPT OUTPUT SEED [OPTION=VALUE ...]
  *
  * Options: local, protect, initial, max_pages, coverage, threshold, metric, gqa_demand,
- * gqa_score, domain, init, kv_type; for a policy with a scorer trigger (page, token, steps:N),
+ * gqa_score, domain, init, compact, kv_type; for a policy with a scorer trigger (page, token, steps:N),
  * window and events, the most that are dumped.  Keys are read back through the score kernel with
  * unit vectors, so nothing here knows how a page is laid out. */
 #include <inttypes.h>
@@ -294,6 +294,7 @@ static const char *const demands[] = {"mean", "max", "per-head"};
 static const char *const scores[] = {"max", "mean"};
 static const char *const domains[] = {"unprotected", "all"};
 static const char *const triggers[] = {"page", "steps", "token"};
+static const char *const compacts[] = {"shift", "fill"};
 static const char *const inits[] = {"first", "zero"};
 
 static void set_option(struct dump *d, struct gp_engine_options *o, const char *text)
@@ -328,6 +329,8 @@ static void set_option(struct dump *d, struct gp_engine_options *o, const char *
         kv->score_domain = (enum gp_score_domain)word(value, domains, 2);
     else if (IS("init"))
         kv->summary_init = (enum gp_summary_init)word(value, inits, 2);
+    else if (IS("compact"))
+        kv->compact = (enum gp_kv_compact)word(value, compacts, 2);
     else if (IS("kv_type"))
         o->kv_type = value;
     else if (IS("window"))
@@ -367,6 +370,7 @@ static void write_model(struct dump *d)
         (int)kv->max_pages, "local", (int)kv->local, "protect", (int)kv->protect, "gqa_score",
         scores[kv->gqa_score], "score_domain", domains[kv->score_domain]);
 
+    json_object_set_new(options, "compact", json_string(compacts[kv->compact]));
     json_object_set_new(options, "trigger", json_string(triggers[kv->trigger]));
     json_object_set_new(options, "trigger_steps", json_integer(kv->trigger_steps));
 

@@ -19,7 +19,6 @@ struct bench {
     const struct gp_settings *settings;
     const struct gp_model *model;
     struct gp_origin origin;
-    struct gp_kv_options policies[GP_POLICIES_MAX];
     char names[GP_POLICIES_MAX][64];
     struct gp_rows rows;
     /* For the line of progress. */
@@ -192,7 +191,7 @@ static int run_test(struct bench *bench, const struct config *config,
     struct gp_engine_options options = s->engine;
     struct gp_speed_report report = {
         .origin = &bench->origin,
-        .kv = &bench->policies[config->policy],
+        .kv = &s->policies.kv[config->policy],
         .test = config->test,
         .seed = (uint64_t)s->seed,
         .count = s->bench.repetitions,
@@ -200,7 +199,7 @@ static int run_test(struct bench *bench, const struct config *config,
     struct gp_engine *engine;
 
     options.threads = config->threads;
-    options.kv = bench->policies[config->policy];
+    options.kv = s->policies.kv[config->policy];
     gp_speed_fit(&config->test, &options);
     struct gp_speed_time *times = gp_mem_alloc_array(report.count, sizeof *times);
     if (!times)
@@ -311,7 +310,7 @@ static int serve_policy(struct bench *bench, const struct gp_workload *workload,
     struct gp_engine_options options = *asked;
     struct gp_service service = {
         .workload = workload,
-        .kv = &bench->policies[policy],
+        .kv = &bench->settings->policies.kv[policy],
         .sampling = bench->settings->sampling,
         .vocab = bench->origin.model.vocab_count,
         .go_on = serving_goes_on,
@@ -320,7 +319,7 @@ static int serve_policy(struct bench *bench, const struct gp_workload *workload,
     struct gp_service_result result;
     struct gp_engine *engine;
 
-    options.kv = bench->policies[policy];
+    options.kv = bench->settings->policies.kv[policy];
     snprintf(bench->what, sizeof bench->what, "%s", bench->names[policy]);
     int rc = open_engine(bench, &options, &engine, status, err);
     if (rc)
@@ -423,12 +422,8 @@ int gp_cmd_bench(struct gp_settings *s)
     }
     bench->settings = s;
     bench->rows.format = (enum gp_format)s->bench.format;
-    if (gp_take_policies(s, bench->policies, &err)) {
-        status = gp_tell(GP_EXIT_USAGE, &err);
-        goto free_bench;
-    }
     for (uint32_t i = 0; i < s->policies.count; i++)
-        gp_policy_format(&bench->policies[i], bench->names[i]);
+        gp_policy_format(&s->policies.kv[i], bench->names[i]);
     if (gp_open_model(&model, s, false, &err) ||
         gp_origin_take(&bench->origin, model, s->model_path, &err)) {
         status = gp_tell(GP_EXIT_FAILED, &err);
@@ -438,7 +433,6 @@ int gp_cmd_bench(struct gp_settings *s)
     status = s->bench.serve ? serve(bench) : run_tests(bench);
 close_model:
     gp_model_close(model);
-free_bench:
     gp_mem_free(bench);
     return status;
 }

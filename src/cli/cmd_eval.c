@@ -183,14 +183,13 @@ static int sit(struct watch *watch, const char *output, bool *complete, struct g
 }
 
 static int run_exam(const struct gp_settings *s, const struct gp_exam *exam,
-                    const struct gp_model *model, struct gp_engine *engine,
-                    const struct gp_kv_options *policies)
+                    const struct gp_model *model, struct gp_engine *engine)
 {
     char names[GP_POLICIES_MAX][64];
     struct watch watch = {.engine = engine, .policy = UINT32_MAX};
     struct gp_sitting sitting = {
         .exam = exam,
-        .policies = policies,
+        .policies = s->policies.kv,
         .policy_count = s->policies.count,
         .samples = s->samples,
         .concurrency = s->concurrency,
@@ -207,7 +206,7 @@ static int run_exam(const struct gp_settings *s, const struct gp_exam *exam,
     bool complete;
 
     for (uint32_t i = 0; i < s->policies.count; i++)
-        gp_policy_format(&policies[i], names[i]);
+        gp_policy_format(&s->policies.kv[i], names[i]);
     watch.run = &run;
     if (sit(&watch, s->output, &complete, &err))
         return gp_tell(GP_EXIT_FAILED, &err);
@@ -224,14 +223,11 @@ static int ask_model(const struct gp_settings *s, const struct gp_exam *exam)
     struct gp_model_info info;
     struct gp_model *model;
     struct gp_engine *engine;
-    struct gp_kv_options policies[GP_POLICIES_MAX];
     struct gp_engine_options options = s->engine;
     struct gp_error err;
     int status;
 
-    if (gp_take_policies(s, policies, &err))
-        return gp_tell(GP_EXIT_USAGE, &err);
-    options.kv_also = policies;
+    options.kv_also = s->policies.kv;
     options.kv_also_count = s->policies.count;
     if (gp_open_model(&model, s, false, &err))
         return gp_tell(GP_EXIT_FAILED, &err);
@@ -248,7 +244,7 @@ static int ask_model(const struct gp_settings *s, const struct gp_exam *exam)
         status = gp_tell(rc == GP_EINVAL ? GP_EXIT_USAGE : GP_EXIT_FAILED, &err);
         goto close_model;
     }
-    status = run_exam(s, exam, model, engine, policies);
+    status = run_exam(s, exam, model, engine);
     gp_engine_close(engine);
 close_model:
     gp_model_close(model);

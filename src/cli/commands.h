@@ -18,10 +18,6 @@ int gp_cmd_bench(struct gp_settings *settings);
 int gp_converse(struct gp_engine *engine, const struct gp_model *model,
                 const struct gp_settings *settings);
 
-/* The policies that --kv named, each with all other options of the cache. */
-int gp_take_policies(const struct gp_settings *settings, struct gp_kv_options out[GP_POLICIES_MAX],
-                     struct gp_error *err);
-
 /* -p or -f: the bytes, all of them. */
 int gp_read_prompt(const struct gp_settings *settings, char **text, size_t *length,
                    struct gp_error *err);

@@ -15,18 +15,6 @@ int gp_read_prompt(const struct gp_settings *s, char **text, size_t *length, str
     return *text ? GP_OK : gp_fail(err, GP_ENOMEM, "prompt: out of memory");
 }
 
-int gp_take_policies(const struct gp_settings *s, struct gp_kv_options out[GP_POLICIES_MAX],
-                     struct gp_error *err)
-{
-    for (uint32_t i = 0; i < s->policies.count; i++) {
-        out[i] = s->engine.kv;
-        int rc = gp_policy_parse(s->policies.items[i], &out[i], err);
-        if (rc)
-            return rc;
-    }
-    return GP_OK;
-}
-
 /* A byte that is no token by itself is part of none either, since merges begin with bytes. */
 static size_t count_lost(const struct gp_model *model, const char *text, size_t length)
 {

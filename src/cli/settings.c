@@ -23,6 +23,10 @@
 
 #define BUNDLED "growpage-reasoner.gguf"
 
+#define POLICY_NAMES                                                                               \
+    "growpage, full, fixed:T, random[:P], inverse, shrink[:X:FLOOR], zipage:T, gkv:T, rkv:T, "     \
+    "morphkv:T, snapkv:T, h2o:T or streaming:T"
+
 /* Thresholds are compared with differences of shares, but "always" and "never" must be sayable. */
 #define THRESHOLD_MAX 1e9
 
@@ -52,6 +56,16 @@ static int apply_policies(void *target, const char *value, struct gp_error *err)
     if (list->count == GP_POLICIES_MAX)
         return gp_fail(err, GP_EINVAL, "%s: more than %u policies", name, GP_POLICIES_MAX);
     list->items[list->count++] = value;
+    return GP_OK;
+}
+
+static int apply_scorer(void *target, const char *value, struct gp_error *err)
+{
+    struct gp_scorer_words *words = target;
+
+    if (words->count == GP_SCORER_WORDS_MAX)
+        return gp_fail(err, GP_EINVAL, "given more than %u times", GP_SCORER_WORDS_MAX);
+    words->items[words->count++] = value;
     return GP_OK;
 }
 
@@ -328,16 +342,12 @@ static const struct gp_option table[] = {
 
     SECTION("KV cache"),
     {GP_OPTION_CALL, "--kv", "POLICY",
-     "growpage, full, fixed:T, random[:P], inverse or shrink[:X:FLOOR] (default: growpage)",
-     RUN | SERVE,
-     AT(engine.kv), .apply = apply_policy},
+     POLICY_NAMES " (default: growpage)", RUN | SERVE, AT(engine.kv), .apply = apply_policy},
     {GP_OPTION_CALL, "--kv", "POLICY",
-     "growpage, full, fixed:T, random[:P], inverse or shrink[:X:FLOOR]; several in turn when given "
-     "several times (default: growpage)",
+     POLICY_NAMES "; several in turn when given several times (default: growpage)",
      EVAL, AT(policies), .apply = apply_policies},
     {GP_OPTION_CALL, "--kv", "POLICY",
-     "growpage, full, fixed:T, random[:P], inverse or shrink[:X:FLOOR]; several in turn when given "
-     "several times (default: full)",
+     POLICY_NAMES "; several in turn when given several times (default: full)",
      BENCH, AT(policies), .apply = apply_policies},
     {GP_OPTION_CALL, "--kv-type -ctk -ctv --cache-type-k --cache-type-v --kv-cache-dtype", "TYPE",
      "f16, bf16 or f32 (default: f16)", ENGINE, AT(engine.kv_type), .apply = apply_kv_type},
@@ -390,14 +400,21 @@ static const struct gp_option table[] = {
      AT(engine.kv.fallback), .words = "compress|preempt"},
     {GP_OPTION_WORD, "--kv-resume", "WORD", "how a preempted request comes back", ENGINE,
      AT(engine.kv.resume), .words = "replay|recompute"},
-    {GP_OPTION_WORD, "--kv-compact", "WORD", "how survivors move", ENGINE, AT(only_choice),
-     .words = "shift", .later = "fill"},
+    {GP_OPTION_WORD, "--kv-compact", "WORD",
+     "where survivors go: down in their order, or into the holes of other pages", ENGINE,
+     AT(engine.kv.compact), .words = "shift|fill"},
+    {GP_OPTION_TEXT, "--kv-trigger", "WHEN",
+     "page, steps:N or token: when a policy with a scorer cuts (default: the policy's own)", ENGINE,
+     AT(scorer.trigger)},
+    {GP_OPTION_CALL, "--kv-scorer", "NAME=VALUE,...",
+     "switches of a policy's scorer, such as window=8,group=max (default: the policy's own)",
+     ENGINE, AT(scorer), .apply = apply_scorer},
     {GP_OPTION_WORD, "--preempt", "WORD", "who gives way", ENGINE, AT(only_choice),
      .words = "newest", .later = "least-computed"},
     {GP_OPTION_TRUE, "--kv-sync", NULL, "compact inside the step, as is always done today", ENGINE},
     {GP_OPTION_TRUE, "--no-prefix-cache --no-enable-prefix-caching", NULL,
      "share no prompt pages, as is always done today", ENGINE},
-    NOT_YET("--kv-trigger"), NOT_YET("--kv-trace"),
+    NOT_YET("--kv-trace"),
     NOT_YET("--enable-prefix-caching"), SERVE_ONLY("--reasoning-budget"),
     SERVE_ONLY("--reasoning-format"),
     SERVE_ONLY("--host"), SERVE_ONLY("--port"), SERVE_ONLY("-a --alias --served-model-name"),
@@ -475,6 +492,71 @@ static int check_bench(const struct gp_settings *s, struct gp_error *err)
     return GP_OK;
 }
 
+/* ---- policies ---- */
+
+/* "NAME=VALUE,..." */
+static int set_switches(struct gp_kv_options *kv, const char *words, struct gp_error *err)
+{
+    for (size_t length; *words; words += length + (words[length] == ',')) {
+        char name[128];
+
+        length = strcspn(words, ",");
+        snprintf(name, sizeof name, "%.*s", (int)length, words);
+        char *equals = strchr(name, '=');
+
+        if (length >= sizeof name || !equals)
+            return gp_fail(err, GP_EINVAL, "--kv-scorer: %.60s: must be NAME=VALUE", name);
+        *equals = 0;
+        if (gp_scorer_set(kv, name, equals + 1, err)) {
+            gp_error_prefix(err, "--kv-scorer");
+            return GP_EINVAL;
+        }
+    }
+    return GP_OK;
+}
+
+/* All that was typed about one policy of several, of which some have scorers or none has. */
+static int settle_policy(const struct gp_settings *s, bool some_score, struct gp_kv_options *kv,
+                         struct gp_error *err)
+{
+    const struct gp_scorer_words *words = &s->scorer;
+    bool scores = gp_policy_has_scorer(kv);
+    struct gp_error why;
+
+    if (words->trigger && (scores || !some_score) && gp_trigger_parse(words->trigger, kv, err)) {
+        gp_error_prefix(err, "--kv-trigger");
+        return GP_EINVAL;
+    }
+    for (uint32_t i = 0; scores && i < words->count; i++)
+        if (set_switches(kv, words->items[i], err))
+            return GP_EINVAL;
+    /* The library names a field as we name its option. */
+    if (gp_kv_options_check(kv, s->engine.page_tokens, &why))
+        return gp_fail(err, GP_EINVAL, "--%s", why.message);
+    return GP_OK;
+}
+
+static int settle_policies(struct gp_settings *s, struct gp_error *err)
+{
+    struct gp_policy_list *list = &s->policies;
+    bool some_score = list->count == 0 && gp_policy_has_scorer(&s->engine.kv);
+
+    for (uint32_t i = 0; i < list->count; i++) {
+        list->kv[i] = s->engine.kv;
+        if (gp_policy_parse(list->items[i], &list->kv[i], err))
+            return GP_EINVAL;
+        some_score = some_score || gp_policy_has_scorer(&list->kv[i]);
+    }
+    if (s->scorer.count > 0 && !some_score)
+        return gp_fail(err, GP_EINVAL, "--kv-scorer: only zipage to streaming have a scorer");
+    if (list->count == 0)
+        return settle_policy(s, some_score, &s->engine.kv, err);
+    for (uint32_t i = 0; i < list->count; i++)
+        if (settle_policy(s, some_score, &list->kv[i], err))
+            return GP_EINVAL;
+    return GP_OK;
+}
+
 /* What only two options together can get wrong. */
 static int check(const struct gp_settings *s, enum gp_command_bit command, struct gp_error *err)
 {
@@ -492,12 +574,6 @@ static int check(const struct gp_settings *s, enum gp_command_bit command, struc
         return gp_fail(err, GP_EINVAL, "--max-tokens: 0: must be at least 1, or -1");
     if (s->engine.kv_bytes && s->engine.kv_pages)
         return gp_fail(err, GP_EINVAL, "--kv-memory: there is also --kv-pages; give one of them");
-    if (s->engine.kv.protect >= s->engine.page_tokens)
-        return gp_fail(err, GP_EINVAL, "--kv-protect: %u: must be below the page size, %u",
-                       s->engine.kv.protect, s->engine.page_tokens);
-    if (s->engine.kv.local > s->engine.page_tokens)
-        return gp_fail(err, GP_EINVAL, "--kv-local: %u: must be at most the page size, %u",
-                       s->engine.kv.local, s->engine.page_tokens);
     if (s->chat_template && s->chat_template_file)
         return gp_fail(err, GP_EINVAL,
                        "--chat-template: there is also --chat-template-file; give one of them");
@@ -662,6 +738,9 @@ int gp_settings_parse(struct gp_settings *settings, enum gp_command_bit command,
             settle_eval(&s);
         if (command == GP_COMMAND_BENCH)
             settle_bench(&s);
+        rc = settle_policies(&s, err);
+        if (rc)
+            return rc;
         if (!s.model_path)
             s.model_path = bundled_model();
         if (!s.model_path && !s.print)

@@ -22,11 +22,22 @@ struct gp_difficulty {
     double low, high;
 };
 
-/* Policies as they were typed, each checked by itself. */
+/* Policies as they were typed, each checked by itself; once all options are known, each with all of
+ * them. */
 #define GP_POLICIES_MAX 32u
 
 struct gp_policy_list {
     const char *items[GP_POLICIES_MAX];
+    struct gp_kv_options kv[GP_POLICIES_MAX];
+    uint32_t count;
+};
+
+/* A policy's name sets its scorer and its trigger, so what was typed beside it waits for it. */
+#define GP_SCORER_WORDS_MAX 32u
+
+struct gp_scorer_words {
+    const char *trigger;                    /* NULL: the policy's own */
+    const char *items[GP_SCORER_WORDS_MAX]; /* "NAME=VALUE,..."       */
     uint32_t count;
 };
 
@@ -70,7 +81,8 @@ struct gp_settings {
     struct gp_difficulty difficulty;
     int form; /* short, long, mixed */
     bool print;
-    struct gp_policy_list policies;
+    struct gp_policy_list policies; /* eval and bench; the others' is engine.kv */
+    struct gp_scorer_words scorer;
     uint32_t samples;
     uint32_t concurrency; /* 0: max_seqs        */
     const char *output;   /* NULL or "-": none  */

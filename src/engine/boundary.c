@@ -242,6 +242,19 @@ static void score_head(const struct boundary *b, const struct gp_kv_view *kv, ui
     }
 }
 
+/* Where the survivors of one head go; scratch->kept has room for those that are protected. */
+static uint32_t plan_moves(const struct boundary *b, struct boundary_scratch *scratch)
+{
+    const struct gp_retention *r = b->retention;
+    uint32_t newest = b->slots - r->protect;
+
+    if (b->seq->kv.compact == GP_COMPACT_SHIFT)
+        return gp_plan_shift(scratch->kept, r->keep, b->slots, r->protect, &scratch->moves[0].from);
+    for (uint32_t i = 0; i < r->protect; i++)
+        scratch->kept[r->keep + i] = newest + i;
+    return gp_plan_fill(scratch->kept, r->keep + r->protect, b->slots, &scratch->moves[0].from);
+}
+
 static void compact_items(void *ctx, uint32_t begin, uint32_t end, uint32_t worker)
 {
     const struct boundary *b = ctx;
@@ -265,8 +278,7 @@ static void compact_items(void *ctx, uint32_t begin, uint32_t end, uint32_t work
             engine->hooks.kept(engine->hooks.ctx, layer, head, scratch->kept, r->keep);
         uint64_t t2 = gp_clock_ns();
 
-        uint32_t moves =
-            gp_plan_shift(scratch->kept, r->keep, b->slots, r->protect, &scratch->moves[0].from);
+        uint32_t moves = plan_moves(b, scratch);
 
         engine->model->kernels.kv_move(&kv, scratch->moves, moves);
         scratch->score_ns += t1 - t0;

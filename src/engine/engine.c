@@ -44,6 +44,39 @@ void gp_policy_format(const struct gp_kv_options *options, char out[64])
     gp_policy_to_text(options, out);
 }
 
+int gp_kv_options_check(const struct gp_kv_options *options, uint32_t page_tokens,
+                        struct gp_error *err)
+{
+    return gp_policy_check(options, page_tokens, err);
+}
+
+bool gp_policy_has_scorer(const struct gp_kv_options *options)
+{
+    return gp_policy_scores(options);
+}
+
+int gp_scorer_set(struct gp_kv_options *options, const char *name, const char *value,
+                  struct gp_error *err)
+{
+    return gp_policy_set_switch(options, name, value, err);
+}
+
+bool gp_scorer_get(const struct gp_kv_options *options, uint32_t index, const char **name,
+                   char value[32])
+{
+    return gp_policy_switch_text(options, index, name, value);
+}
+
+int gp_trigger_parse(const char *text, struct gp_kv_options *options, struct gp_error *err)
+{
+    return gp_policy_set_trigger(options, text, err);
+}
+
+void gp_trigger_format(const struct gp_kv_options *options, char out[32])
+{
+    gp_policy_trigger_text(options, out);
+}
+
 void gp_sampling_init(struct gp_sampling *sampling)
 {
     *sampling = (struct gp_sampling){.temperature = 1.0f, .top_p = 1.0f, .repeat_penalty = 1.0f};

@@ -135,6 +135,22 @@ json_t *gp_origin_engine(const struct gp_engine *engine)
                      "kv_bytes", (json_int_t)e.kv_bytes);
 }
 
+/* The switches of a policy's scorer, its trigger first; null for one that has none. */
+static json_t *scorer_of(const struct gp_kv_options *kv)
+{
+    json_t *scorer = gp_policy_has_scorer(kv) ? json_object() : json_null();
+    const char *name;
+    char value[32];
+
+    if (!json_is_object(scorer))
+        return scorer;
+    gp_trigger_format(kv, value);
+    json_object_set_new(scorer, "trigger", json_string(value));
+    for (uint32_t i = 0; gp_scorer_get(kv, i, &name, value); i++)
+        json_object_set_new(scorer, name, json_string(value));
+    return scorer;
+}
+
 json_t *gp_origin_cache(const struct gp_kv_options *kv)
 {
     static const char *const metrics[] = {"top-p", "entropy", "exp-entropy"};
@@ -144,14 +160,16 @@ json_t *gp_origin_cache(const struct gp_kv_options *kv)
     static const char *const inits[] = {"first", "zero"};
     static const char *const fallbacks[] = {"compress", "preempt"};
     static const char *const resumes[] = {"replay", "recompute"};
+    static const char *const compacts[] = {"shift", "fill"};
 
     return json_pack(
-        "{s:f, s:f, s:s, s:f, s:f, s:s, s:s, s:i, s:i, s:f, s:i, s:i, s:s, s:s, s:s, s:s}",
+        "{s:f, s:f, s:s, s:f, s:f, s:s, s:s, s:i, s:i, s:f, s:i, s:i, s:s, s:s, s:s, s:s, s:s,"
+        " s:o}",
         "beta_short", kv->beta_short, "beta_long", kv->beta_long, "summary_init",
         inits[kv->summary_init], "coverage", kv->coverage, "threshold", kv->threshold, "metric",
         metrics[kv->metric], "gqa_demand", demands[kv->gqa_demand], "initial_pages",
         (int)kv->initial_pages, "max_pages", (int)kv->max_pages, "pressure", kv->pressure, "local",
         (int)kv->local, "protect", (int)kv->protect, "gqa_score", scores[kv->gqa_score],
         "score_domain", domains[kv->score_domain], "fallback", fallbacks[kv->fallback], "resume",
-        resumes[kv->resume]);
+        resumes[kv->resume], "compact", compacts[kv->compact], "scorer", scorer_of(kv));
 }

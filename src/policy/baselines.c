@@ -256,12 +256,12 @@ static int check_switches(const struct gp_scorer *s, struct gp_error *err)
         const char *what;
         int value, last;
     } enums[] = {
-        {"kv scorer: source", (int)s->source, GP_SCORE_POSITION},
-        {"kv scorer: group", (int)s->group, GP_GROUP_MEAN},
-        {"kv scorer: reduce", (int)s->reduce, GP_REDUCE_MAX},
-        {"kv scorer: history", (int)s->history, GP_HISTORY_SUM},
-        {"kv scorer: pool", (int)s->pool, GP_POOL_MEAN},
-        {"kv scorer: redundancy", (int)s->redundancy, GP_REDUNDANCY_CACHE},
+        {"kv-scorer: source", (int)s->source, GP_SCORE_POSITION},
+        {"kv-scorer: group", (int)s->group, GP_GROUP_MEAN},
+        {"kv-scorer: reduce", (int)s->reduce, GP_REDUCE_MAX},
+        {"kv-scorer: history", (int)s->history, GP_HISTORY_SUM},
+        {"kv-scorer: pool", (int)s->pool, GP_POOL_MEAN},
+        {"kv-scorer: redundancy", (int)s->redundancy, GP_REDUNDANCY_CACHE},
     };
 
     for (size_t i = 0; i < sizeof enums / sizeof enums[0]; i++)
@@ -269,20 +269,20 @@ static int check_switches(const struct gp_scorer *s, struct gp_error *err)
             return gp_fail(err, GP_EINVAL, "%s: %d is not a known value", enums[i].what,
                            enums[i].value);
     if (s->source == GP_SCORE_WINDOW && s->window == 0)
-        return gp_fail(err, GP_EINVAL, "kv scorer: a window of 0 queries");
+        return gp_fail(err, GP_EINVAL, "kv-scorer: a window of 0 queries");
     if (s->window > GP_POLICY_WINDOW_MAX)
-        return gp_fail(err, GP_EINVAL, "kv scorer: a window of %u queries; at most %u", s->window,
+        return gp_fail(err, GP_EINVAL, "kv-scorer: a window of %u queries; at most %u", s->window,
                        GP_POLICY_WINDOW_MAX);
     if (!(s->decay >= 0 && s->decay <= 1))
-        return gp_fail(err, GP_EINVAL, "kv scorer: decay %g is not in [0, 1]", (double)s->decay);
+        return gp_fail(err, GP_EINVAL, "kv-scorer: decay %g is not in [0, 1]", (double)s->decay);
     if (!(s->lambda >= 0 && s->lambda <= 1))
-        return gp_fail(err, GP_EINVAL, "kv scorer: lambda %g is not in [0, 1]", (double)s->lambda);
+        return gp_fail(err, GP_EINVAL, "kv-scorer: lambda %g is not in [0, 1]", (double)s->lambda);
     if (s->pool != GP_POOL_NONE && (s->pool_width % 2 == 0 || s->pool_width > GP_POLICY_WINDOW_MAX))
-        return gp_fail(err, GP_EINVAL, "kv scorer: a pool of %u slots; odd, at most %u",
+        return gp_fail(err, GP_EINVAL, "kv-scorer: a pool of %u slots; odd, at most %u",
                        s->pool_width, GP_POLICY_WINDOW_MAX);
     if (s->redundancy != GP_REDUNDANCY_NONE &&
         !(s->redundancy_scale >= 0.001f && s->redundancy_scale <= 1000.0f))
-        return gp_fail(err, GP_EINVAL, "kv scorer: redundancy scale %g is not in [0.001, 1000]",
+        return gp_fail(err, GP_EINVAL, "kv-scorer: redundancy scale %g is not in [0.001, 1000]",
                        (double)s->redundancy_scale);
     return GP_OK;
 }
@@ -301,10 +301,10 @@ static int check_order(const struct gp_kv_options *o, const char *name, struct g
                        name);
     if (s->source != GP_SCORE_WINDOW && neighbours)
         return gp_fail(err, GP_EINVAL,
-                       "kv scorer: pool, history, normalize and redundancy need a window");
+                       "kv-scorer: pool, history, normalize and redundancy need a window");
     if (s->cache_positions && s->source != GP_SCORE_POSITION)
         return gp_fail(err, GP_EINVAL,
-                       "kv scorer: keys that are kept before RoPE are scored by position alone");
+                       "kv-scorer: keys that are kept before RoPE are scored by position alone");
     if (!s->keep_order && (o->trigger == GP_TRIGGER_TOKEN || s->cache_positions))
         return gp_fail(err, GP_EINVAL,
                        "kv-trigger: %s leaves survivors in the order of their scores, which needs "

@@ -16,6 +16,10 @@ uint32_t gp_policy_cap_pages(const struct gp_kv_options *options, uint32_t page_
 /* A fixed budget in pages: rounded down, at least 2. */
 uint32_t gp_policy_budget_pages(const struct gp_kv_options *options, uint32_t page_tokens);
 
+/* Digits alone; a finite decimal number.  False, and *out is left alone, for anything else. */
+bool gp_policy_parse_count(const char *text, uint32_t *out);
+bool gp_policy_parse_number(const char *text, double *out);
+
 /* ---- baselines.c: policies with a scorer ---- */
 
 #define GP_POLICY_WINDOW_MAX 1024u

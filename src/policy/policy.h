@@ -22,6 +22,18 @@ int gp_policy_check(const struct gp_kv_options *options, uint32_t page_tokens,
 int gp_policy_from_text(const char *text, struct gp_kv_options *options, struct gp_error *err);
 void gp_policy_to_text(const struct gp_kv_options *options, char out[64]);
 
+/* A switch of the scorer, by the name of its field, and its value as text; those of the policy in
+ * turn, by index, false behind the last. */
+#define GP_SWITCH_TEXT_BYTES 32u
+int gp_policy_set_switch(struct gp_kv_options *options, const char *name, const char *value,
+                         struct gp_error *err);
+bool gp_policy_switch_text(const struct gp_kv_options *options, uint32_t index, const char **name,
+                           char value[GP_SWITCH_TEXT_BYTES]);
+
+/* "page", "steps:N", "token" */
+int gp_policy_set_trigger(struct gp_kv_options *options, const char *text, struct gp_error *err);
+void gp_policy_trigger_text(const struct gp_kv_options *options, char out[GP_SWITCH_TEXT_BYTES]);
+
 /* Does the policy have a scorer (docs/POLICIES.md)?  The others go by the query summaries. */
 bool gp_policy_scores(const struct gp_kv_options *options);
 

@@ -46,6 +46,7 @@ void gp_policy_defaults(struct gp_kv_options *options)
         .score_domain = GP_DOMAIN_UNPROTECTED,
         .fallback = GP_FALLBACK_COMPRESS,
         .resume = GP_RESUME_REPLAY,
+        .compact = GP_COMPACT_SHIFT,
         .trigger = GP_TRIGGER_PAGE,
         .trigger_steps = 128,
     };
@@ -118,6 +119,7 @@ int gp_policy_check(const struct gp_kv_options *options, uint32_t page_tokens, s
         {"kv-score-domain", (int)options->score_domain, GP_DOMAIN_ALL},
         {"kv-fallback", (int)options->fallback, GP_FALLBACK_PREEMPT},
         {"kv-resume", (int)options->resume, GP_RESUME_RECOMPUTE},
+        {"kv-compact", (int)options->compact, GP_COMPACT_FILL},
         {"kv-trigger", (int)options->trigger, GP_TRIGGER_TOKEN},
     };
 
@@ -163,7 +165,7 @@ static bool split(const char *text, struct words *words)
     return true;
 }
 
-static bool parse_count(const char *text, uint32_t *out)
+bool gp_policy_parse_count(const char *text, uint32_t *out)
 {
     uint64_t value = 0;
 
@@ -180,8 +182,8 @@ static bool parse_count(const char *text, uint32_t *out)
     return true;
 }
 
-/* A finite decimal number; strtod alone would take "inf", "0x1p3" and leading blanks as well. */
-static bool parse_number(const char *text, double *out)
+/* strtod alone would take "inf", "0x1p3" and leading blanks as well. */
+bool gp_policy_parse_number(const char *text, double *out)
 {
     char *end;
 
@@ -205,7 +207,7 @@ static int parse_budget(const char *text, const struct words *words, struct gp_k
                        words->name);
     if (words->second)
         return gp_fail(err, GP_EINVAL, "kv policy %s: nothing may follow the budget", text);
-    if (!parse_count(words->first, &budget) || budget == 0)
+    if (!gp_policy_parse_count(words->first, &budget) || budget == 0)
         return gp_fail(err, GP_EINVAL, "kv policy %s: '%s' is not a number of tokens", text,
                        words->first);
     options->budget_tokens = budget;
@@ -217,7 +219,7 @@ static int parse_random(const char *text, const struct words *words, struct gp_k
 {
     if (words->second)
         return gp_fail(err, GP_EINVAL, "kv policy %s: nothing may follow the probability", text);
-    if (words->first && (!parse_number(words->first, &options->compress_probability) ||
+    if (words->first && (!gp_policy_parse_number(words->first, &options->compress_probability) ||
                          options->compress_probability < 0 || options->compress_probability > 1))
         return gp_fail(err, GP_EINVAL, "kv policy %s: '%s' is not a probability", text,
                        words->first);
@@ -232,9 +234,9 @@ static int parse_shrink(const char *text, const struct words *words, struct gp_k
     if (!words->second)
         return gp_fail(err, GP_EINVAL,
                        "kv policy %s: a floor in tokens is missing (shrink:LOW:FLOOR)", text);
-    if (!parse_number(words->first, &options->shrink_threshold))
+    if (!gp_policy_parse_number(words->first, &options->shrink_threshold))
         return gp_fail(err, GP_EINVAL, "kv policy %s: '%s' is not a number", text, words->first);
-    if (!parse_count(words->second, &options->shrink_floor))
+    if (!gp_policy_parse_count(words->second, &options->shrink_floor))
         return gp_fail(err, GP_EINVAL, "kv policy %s: '%s' is not a number of tokens", text,
                        words->second);
     return GP_OK;

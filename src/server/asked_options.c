@@ -229,6 +229,8 @@ static int read_kv_words(const json_t *kv, struct gp_kv_options *o, struct gp_re
         {"score_domain", "unprotected|all", &o->score_domain},
         {"summary_init", "first|zero", &o->summary_init},
         {"fallback", "compress|preempt", &o->fallback},
+        {"resume", "replay|recompute", &o->resume},
+        {"compact", "shift|fill", &o->compact},
     };
 
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
@@ -277,13 +279,53 @@ static int read_policy(const json_t *kv, struct gp_kv_options *o, struct gp_refu
     return GP_OK;
 }
 
+/* A switch is given as what it is: a number, a word, true or false. */
+static bool switch_text(const json_t *value, char out[64])
+{
+    if (json_is_boolean(value))
+        snprintf(out, 64, "%s", json_is_true(value) ? "true" : "false");
+    else if (json_is_integer(value))
+        snprintf(out, 64, "%lld", (long long)json_integer_value(value));
+    else if (json_is_real(value))
+        snprintf(out, 64, "%.9g", json_real_value(value));
+    else if (json_is_string(value))
+        gp_text_copy(out, 64, json_string_value(value), json_string_length(value));
+    return json_is_boolean(value) || json_is_number(value) || json_is_string(value);
+}
+
+/* Behind the policy, whose name sets them all. */
+static int read_scorer(const json_t *kv, struct gp_kv_options *o, struct gp_refusal *r)
+{
+    const json_t *trigger = gp_field(kv, "trigger");
+    json_t *scorer = gp_field(kv, "scorer"), *value;
+    struct gp_error err;
+    const char *name;
+    char text[64];
+
+    if (trigger && !json_is_string(trigger))
+        return gp_refuse(r, 400, "trigger", "trigger: must be a string");
+    if (trigger && gp_trigger_parse(json_string_value(trigger), o, &err))
+        return gp_refuse(r, 400, "trigger", "trigger: %s", err.message);
+    if (scorer && !json_is_object(scorer))
+        return gp_refuse(r, 400, "scorer", "scorer: must be an object");
+    json_object_foreach(scorer, name, value)
+    {
+        if (!switch_text(value, text))
+            return gp_refuse(r, 400, "scorer",
+                             "scorer: %.40s: must be a number, a word, true or false", name);
+        if (gp_scorer_set(o, name, text, &err))
+            return gp_refuse(r, 400, "scorer", "scorer: %s", err.message);
+    }
+    return GP_OK;
+}
+
 /* The object is ours, so a key that it does not have is a slip of the pen. */
 static int check_kv_keys(json_t *kv, struct gp_refusal *r)
 {
     static const char names[] =
         "|policy|threshold|coverage|pressure|beta_short|beta_long|max_pages|"
         "initial_pages|local|protect|metric|gqa_demand|gqa_score|"
-        "score_domain|summary_init|fallback|stats|";
+        "score_domain|summary_init|fallback|resume|compact|trigger|scorer|stats|";
     const char *key;
     json_t *value;
 
@@ -310,6 +352,8 @@ int gp_asked_read_kv(const json_t *body, struct gp_asked *asked, struct gp_refus
 
     if (!rc)
         rc = read_policy(kv, &asked->kv, r);
+    if (!rc)
+        rc = read_scorer(kv, &asked->kv, r);
     if (!rc)
         rc = read_kv_numbers(kv, &asked->kv, r);
     if (!rc)

@@ -322,11 +322,11 @@ static void every_switch_of_the_method_is_set(void **state)
     assert_int_equal(
         settle(GP_COMMAND_RUN,
                "-m M - --kv shrink:-0.01:2048 --kv-beta-short 0.8 --kv-beta-long 0.99 "
-               "--kv-coverage 0.9 --kv-threshold -2 --kv-local 8 --kv-protect 4 "
+               "--kv-coverage 0.9 --kv-threshold 2 --kv-local 8 --kv-protect 4 "
                "--kv-initial-pages 2 --kv-metric exp-entropy --kv-summary-init zero "
                "--kv-gqa-demand per-query-head --kv-gqa-score mean --kv-score-domain all "
                "--kv-max-pages 9 --kv-pressure 0.5 --kv-fallback preempt --kv-resume recompute "
-               "--kv-watermark 3 --kv-pages 77 --kv-sync --kv-compact shift --preempt newest",
+               "--kv-watermark 3 --kv-pages 77 --kv-sync --kv-compact fill --preempt newest",
                &s, &err),
         GP_OK);
     const struct gp_kv_options *kv = &s.engine.kv;
@@ -334,7 +334,7 @@ static void every_switch_of_the_method_is_set(void **state)
     assert_true(kv->shrink_threshold == -0.01);
     assert_int_equal(kv->shrink_floor, 2048);
     assert_true(kv->beta_short == 0.8f && kv->beta_long == 0.99f);
-    assert_true(kv->coverage == 0.9 && kv->threshold == -2);
+    assert_true(kv->coverage == 0.9 && kv->threshold == 2);
     assert_int_equal(kv->local, 8);
     assert_int_equal(kv->protect, 4);
     assert_int_equal(kv->initial_pages, 2);
@@ -347,9 +347,99 @@ static void every_switch_of_the_method_is_set(void **state)
     assert_true(kv->pressure == 0.5);
     assert_int_equal(kv->fallback, GP_FALLBACK_PREEMPT);
     assert_int_equal(kv->resume, GP_RESUME_RECOMPUTE);
+    assert_int_equal(kv->compact, GP_COMPACT_FILL);
     assert_int_equal(s.engine.watermark, 3);
     assert_int_equal(s.engine.kv_pages, 77);
     assert_string_equal(s.prompt_file, "-");
+}
+
+/* A policy's name sets its scorer and its trigger; what is said beside it counts, before or behind. */
+static void a_scorers_switches_count_wherever_they_stand(void **state)
+{
+    static const char *const lines[] = {
+        "-m M -p x --kv zipage:512 --kv-trigger steps:64 --kv-scorer window=8,group=mean "
+        "--kv-scorer history=none,window_keys=false",
+        "-m M -p x --kv-scorer window=8,group=mean --kv-scorer history=none,window_keys=false "
+        "--kv-trigger steps:64 --kv zipage:512",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(lines); i++) {
+        struct gp_settings s;
+        struct gp_error err = {""};
+
+        if (settle(GP_COMMAND_RUN, lines[i], &s, &err))
+            fail_msg("%s", err.message);
+        const struct gp_kv_options *kv = &s.engine.kv;
+
+        assert_int_equal(kv->policy, GP_POLICY_ZIPAGE);
+        assert_int_equal(kv->trigger, GP_TRIGGER_STEPS);
+        assert_int_equal(kv->trigger_steps, 64);
+        assert_int_equal(kv->scorer.window, 8);
+        assert_int_equal(kv->scorer.group, GP_GROUP_MEAN);
+        assert_int_equal(kv->scorer.history, GP_HISTORY_NONE);
+        assert_false(kv->scorer.window_keys);
+        assert_int_equal(kv->scorer.pool_width, 5); /* zipage's own */
+    }
+}
+
+/* Of several policies those that have a scorer take its switches. */
+static void switches_go_to_the_policies_that_have_them(void **state)
+{
+    struct gp_settings s;
+    struct gp_error err = {""};
+
+    (void)state;
+    if (settle(GP_COMMAND_EVAL,
+               "-m M --kv-trigger steps:32 --kv full --kv rkv:512 --kv snapkv:256 --kv-local 9 "
+               "--kv-scorer window=4",
+               &s, &err))
+        fail_msg("%s", err.message);
+    assert_int_equal(s.policies.count, 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        const struct gp_kv_options *kv = &s.policies.kv[i];
+
+        assert_int_equal(kv->local, 9);
+        assert_int_equal(kv->trigger, i ? GP_TRIGGER_STEPS : GP_TRIGGER_PAGE);
+        assert_int_equal(kv->scorer.window, i ? 4 : 0);
+    }
+    assert_int_equal(s.policies.kv[1].budget_tokens, 512);
+    assert_int_equal(s.policies.kv[2].policy, GP_POLICY_SNAPKV);
+}
+
+static void a_wrong_switch_is_named(void **state)
+{
+    static const struct {
+        const char *options, *word;
+    } cases[] = {
+        {"--kv zipage:512 --kv-scorer windw=8", "--kv-scorer: windw: not one of source, window"},
+        {"--kv zipage:512 --kv-scorer window", "--kv-scorer: window: must be NAME=VALUE"},
+        {"--kv zipage:512 --kv-scorer window=-8", "--kv-scorer: window: '-8'"},
+        {"--kv zipage:512 --kv-scorer group=most",
+         "--kv-scorer: group: 'most' is not one of logits"},
+        {"--kv zipage:512 --kv-scorer normalize=1", "--kv-scorer: normalize: '1'"},
+        {"--kv zipage:512 --kv-scorer decay=2", "--kv-scorer: decay 2 is not in [0, 1]"},
+        {"--kv zipage:512 --kv-trigger token", "--kv-trigger: zipage"},
+        {"--kv zipage:512 --kv-trigger steps:", "--kv-trigger: 'steps:'"},
+        {"--kv zipage:512 --kv-trigger steps:0", "--kv-trigger: steps:0"},
+        {"--kv-trigger token", "--kv-trigger: growpage"},
+        {"--kv full --kv-scorer window=8", "--kv-scorer: only zipage"},
+        {"--page-size 16 --kv-protect 16", "--kv-protect: 16 is not below a page of 16"},
+        {"--kv h2o:512 --kv-protect 512", "--kv h2o: a budget of 512"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct gp_settings s;
+        struct gp_error err = {""};
+        char line[256];
+
+        snprintf(line, sizeof line, "-m M -p x %s", cases[i].options);
+        if (settle(GP_COMMAND_RUN, line, &s, &err) != GP_EINVAL)
+            fail_msg("accepted: %s", line);
+        if (!strstr(err.message, cases[i].word))
+            fail_msg("%s: %s", line, err.message);
+    }
 }
 
 static void eval_has_defaults_of_its_own(void **state)
@@ -533,9 +623,9 @@ static void impossible_lines_are_refused(void **state)
         "-m M -p x --kv minference:1024",
         "-m M -p x --kv-type q8_0",
         "-m M -p x --kv-type f64",
-        "-m M -p x --kv-compact fill",
+        "-m M -p x --kv-compact sort",
         "-m M -p x --preempt least-computed",
-        "-m M -p x --kv-trigger page",
+        "-m M -p x --kv-trigger often",
         "-m M -p x --kv-trace FILE",
         "-m M -p x --host localhost",
         "-m M -p x --gpu-memory-utilization 0.9",
@@ -610,6 +700,9 @@ int main(void)
         cmocka_unit_test(both_families_spellings_mean_the_same),
         cmocka_unit_test(an_unsaid_sampling_option_is_what_llama_cli_takes),
         cmocka_unit_test(every_switch_of_the_method_is_set),
+        cmocka_unit_test(a_scorers_switches_count_wherever_they_stand),
+        cmocka_unit_test(switches_go_to_the_policies_that_have_them),
+        cmocka_unit_test(a_wrong_switch_is_named),
         cmocka_unit_test(eval_has_defaults_of_its_own),
         cmocka_unit_test(eval_takes_several_policies_and_ranges),
         cmocka_unit_test(concurrency_and_max_seqs_follow_each_other),

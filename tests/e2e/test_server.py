@@ -222,6 +222,32 @@ def test_tokens_there_and_back(small):
     assert "".join(strings["token_strs"]) == "a b"
 
 
+def test_survivors_go_where_the_request_says(small):
+    kv = {"policy": "fixed:128", "stats": True}
+    ask = {"max_tokens": 200, "ignore_eos": True, "temperature": 0}
+    shift, fill = (small.complete("Once", **ask, kv={**kv, "compact": how})["choices"][0]
+                   for how in ("shift", "fill"))
+    assert shift["kv"]["compress"] > 0 and fill["kv"]["compress"] > 0
+
+
+def test_a_scorer_of_a_request(tiny):
+    """Memory for a scorer is taken at start, for the policy that is named there."""
+    ask = {"max_tokens": 200, "ignore_eos": True, "temperature": 0}
+    with serving(tiny, "--kv", "rkv:64", "--page-size", "32", "--kv-trigger", "steps:40") as server:
+        def cuts(**kv):
+            return server.complete("Once", **ask, kv={**kv, "stats": True})["choices"][0]["kv"]
+
+        own = cuts()
+        assert own["policy"] == "rkv:64" and 2 <= own["compress"] <= 5
+        assert cuts(trigger="steps:20")["compress"] > own["compress"]
+        other = cuts(policy="snapkv:64", trigger="page",
+                     scorer={"window": 4, "group": "mean", "lambda": 0.5, "window_keys": True})
+        assert other["policy"] == "snapkv:64" and other["compress"] > 0
+        server.refuse("/v1/completions",
+                      {"prompt": "x", "kv": {"policy": "rkv:64", "scorer": {"window": 900}}},
+                      words=["kv rkv: a budget of 64 tokens is too small"])
+
+
 def test_templates_are_rendered(small):
     prompt = small.post("/apply-template", {"messages": MESSAGES})["prompt"]
     assert MESSAGES[0]["content"] in prompt and prompt.endswith("<|im_start|>assistant\n")
@@ -477,6 +503,10 @@ def test_b42_streamed_logprobs_are_the_plain_ones(talker, smiler, stop):
     ({"kv": 1}, "kv"), ({"kv": {"polcy": "full"}}, "kv.polcy"), ({"kv": {"é" * 99: 1}}, None),
     ({"kv": {"policy": "none"}}, "kv.policy"), ({"kv": {"threshold": "x"}}, "kv.threshold"),
     ({"kv": {"max_pages": -1}}, "kv.max_pages"), ({"kv": {"metric": "x"}}, "kv.metric"),
+    ({"kv": {"trigger": "often"}}, "kv.trigger"), ({"kv": {"scorer": 1}}, "kv.scorer"),
+    ({"kv": {"policy": "rkv:64", "scorer": {"windw": 8}}}, "kv.scorer"),
+    ({"kv": {"policy": "rkv:64", "scorer": {"window": [8]}}}, "kv.scorer"),
+    ({"kv": {"scorer": {"window": 8}}}, "kv.scorer"), ({"kv": {"compact": "sort"}}, "kv.compact"),
     ({"model": 1}, "model")])
 def test_b29_fields_out_of_range_are_named(talker, fields, param):
     words = [param[:2]] if param else []

@@ -66,8 +66,9 @@ def test_a_mistyped_option_is_suggested(typed, meant):
     (["run", "-p", "x", "--kv", "minference:1024"], ["--kv", "minference"]),
     (["run", "-p", "x", "--kv", "fixed:"], ["--kv", "fixed"]),
     (["run", "-p", "x", "--kv-type", "q8_0"], ["--kv-type", "not available yet"]),
-    (["run", "-p", "x", "--kv-compact", "fill"], ["--kv-compact", "not available yet"]),
-    (["run", "-p", "x", "--kv-trigger", "token"], ["--kv-trigger", "not available yet"]),
+    (["run", "-p", "x", "--kv-compact", "sort"], ["--kv-compact", "shift|fill"]),
+    (["run", "-p", "x", "--kv-trigger", "token"], ["--kv-trigger", "growpage"]),
+    (["run", "-p", "x", "--kv", "rkv:512", "--kv-scorer", "windw=8"], ["--kv-scorer", "windw"]),
     (["run", "-p", "x", "--kv-trace=t.jsonl"], ["--kv-trace"]),
     (["run", "-p", "x", "--port", "8080"], ["--port", "serve"]),
     (["run", "-p", "x", "--gpu-memory-utilization", "0.9"], ["--kv-memory"]),
@@ -95,7 +96,7 @@ def test_nothing_to_do_is_a_usage_error(command, speaker):
 
 def test_options_that_name_present_behaviour_are_accepted(speaker):
     result = growpage("run", "-m", speaker, "-p", "x", "--kv-sync", "--no-prefix-cache",
-                      "--no-enable-prefix-caching", "--kv-compact", "shift", "--preempt", "newest")
+                      "--no-enable-prefix-caching", "--preempt", "newest")
     assert result.returncode == 0
     assert result.out == "The quick brown fox jumps over it.\n"
 

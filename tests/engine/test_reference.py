@@ -39,6 +39,9 @@ CASES = [
     ("qwen3-g8", "growpage", 64, 100, 500, "initial=2 gqa_demand=per-head coverage=0.9"),
     ("qwen3-g8", "random:0.7", 32, 50, 330, "initial=3"),
     ("qwen3-g8", "fixed:128", 32, 20, 400, "kv_type=bf16 local=30"),
+    ("llama-g3", "growpage", 32, 70, 400, "initial=2 compact=fill"),
+    ("qwen3-g8", "fixed:96", 32, 200, 300, "compact=fill protect=1"),
+    ("llama-g3", "shrink:-0.005:64", 32, 64, 400, "initial=4 compact=fill"),
 ]
 
 

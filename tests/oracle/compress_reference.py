@@ -66,6 +66,7 @@ OPTIONS = {
     "protect": 0,
     "gqa_score": "max",  # mean
     "score_domain": "unprotected",  # all
+    "compact": "shift",  # fill
 }
 ONE = 1 << 30  # fixed point of weights
 
@@ -328,6 +329,17 @@ def head_scores(data, layer, kv_head, history, model):
     return join(np.array(group), axis=0)
 
 
+def arrange(stay, how):
+    """The slot that each slot's content comes from, given those that stay, ascending."""
+    if how == "shift":
+        return stay
+    room = set(range(len(stay)))
+    layout = {slot: slot for slot in stay if slot in room}
+    outside = [slot for slot in stay if slot not in room]
+    layout.update(zip(sorted(room - set(layout)), outside))
+    return [layout[slot] for slot in range(len(stay))]
+
+
 # ---- comparing -------------------------------------------------------------------------------------
 
 
@@ -405,7 +417,8 @@ def compare_compaction(report, data, model, tolerance):
             if wrong:
                 report["wrong"].append(f"layer {layer} head {head}: {wrong} slots differ")
             stay = theirs + list(range(slots - protect, slots))
-            survivors[layer, head] = data["keys"][layer, head, stay]
+            order = arrange(stay, options["compact"])
+            survivors[layer, head] = data["keys"][layer, head, order]
     return survivors
 
 

@@ -326,6 +326,68 @@ static void text_round_trips(void **state)
     assert_string_equal(text, "shrink:-2.2250738585072014e-308:4294967295");
 }
 
+/* Every switch says what it is in words that set it again, and no two are the same field. */
+static void every_switch_of_a_scorer_round_trips(void **state)
+{
+    static const char *const policies[] = {"zipage:512", "gkv:512", "rkv:512",      "morphkv:512",
+                                           "snapkv:512", "h2o:512", "streaming:512"};
+    struct gp_error err = {""};
+    const char *name;
+    char value[GP_SWITCH_TEXT_BYTES], again[GP_SWITCH_TEXT_BYTES];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof policies / sizeof *policies; i++)
+        for (size_t j = 0; j < sizeof policies / sizeof *policies; j++) {
+            struct gp_kv_options from = defaults(), to = defaults();
+            uint32_t count = 0;
+
+            assert_int_equal(gp_policy_from_text(policies[i], &from, NULL), GP_OK);
+            assert_int_equal(gp_policy_from_text(policies[j], &to, NULL), GP_OK);
+            for (; gp_policy_switch_text(&from, count, &name, value); count++) {
+                if (gp_policy_set_switch(&to, name, value, &err))
+                    fail_msg("%s", err.message);
+                assert_true(gp_policy_switch_text(&to, count, &name, again));
+                assert_string_equal(again, value);
+            }
+            assert_int_equal(count, 21);
+            gp_policy_trigger_text(&from, value);
+            assert_int_equal(gp_policy_set_trigger(&to, value, NULL), GP_OK);
+            to.policy = from.policy;
+            assert_memory_equal(&to, &from, sizeof to);
+        }
+}
+
+static void a_policy_without_a_scorer_has_no_switches(void **state)
+{
+    struct gp_kv_options o = defaults();
+    struct gp_error err = {""};
+    const char *name;
+    char value[GP_SWITCH_TEXT_BYTES];
+
+    (void)state;
+    assert_false(gp_policy_switch_text(&o, 0, &name, value));
+    assert_int_equal(gp_policy_set_switch(&o, "window", "8", &err), GP_EINVAL);
+    assert_non_null(strstr(err.message, "growpage has no scorer"));
+}
+
+static void triggers_are_words(void **state)
+{
+    static const char *const wrong[] = {
+        "", "pages", "steps", "steps:", "steps:-1", "steps:1x", "token "};
+    struct gp_kv_options o = defaults();
+
+    (void)state;
+    assert_int_equal(gp_policy_set_trigger(&o, "steps:300", NULL), GP_OK);
+    assert_int_equal(o.trigger, GP_TRIGGER_STEPS);
+    assert_int_equal(o.trigger_steps, 300);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct gp_kv_options before = o;
+
+        assert_int_equal(gp_policy_set_trigger(&o, wrong[i], NULL), GP_EINVAL);
+        assert_memory_equal(&o, &before, sizeof o);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -336,6 +398,9 @@ int main(void)
         cmocka_unit_test(wrong_text_is_refused_and_changes_nothing),
         cmocka_unit_test(text_leaves_the_other_options_alone),
         cmocka_unit_test(text_round_trips),
+        cmocka_unit_test(every_switch_of_a_scorer_round_trips),
+        cmocka_unit_test(a_policy_without_a_scorer_has_no_switches),
+        cmocka_unit_test(triggers_are_words),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
