@@ -140,6 +140,9 @@ struct gp_engine_options {
      * the one above and for these; a request that brings one which needs more is refused. */
     const struct gp_kv_options *kv_also; /* read during open only                                */
     uint32_t kv_also_count;
+    /* Where the trace goes (docs/TRACE.md), written by the engine's thread; -1: none.  The caller's
+     * to close, after the engine; several engines may write to it in turn. */
+    int trace_fd;
 };
 
 /* The defaults of every field. */

@@ -27,6 +27,9 @@ int gp_read_prompt(const struct gp_settings *settings, char **text, size_t *leng
 int gp_encode_text(const struct gp_model *model, const char *text, size_t length, bool add_special,
                    bool parse_special, int32_t **ids, uint32_t *count, struct gp_error *err);
 
+/* Open --kv-trace's file, if there is one, for the engines; they leave it open. */
+int gp_open_trace(struct gp_settings *settings, struct gp_error *err);
+
 /* Open the model that the settings name, with a progress line when it takes weights. */
 int gp_open_model(struct gp_model **out, const struct gp_settings *settings, bool vocab_only,
                   struct gp_error *err);

@@ -1,4 +1,6 @@
 /* What several commands do at their start. */
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -44,6 +46,16 @@ int gp_encode_text(const struct gp_model *model, const char *text, size_t length
         gp_log_warn("text: %zu byte%s without a token in this vocabulary left out", lost,
                     lost == 1 ? "" : "s");
     return gp_model_tokenize(model, text, length, add_special, parse_special, ids, count, err);
+}
+
+int gp_open_trace(struct gp_settings *s, struct gp_error *err)
+{
+    if (!s->trace_path)
+        return GP_OK;
+    s->engine.trace_fd = open(s->trace_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (s->engine.trace_fd < 0)
+        return gp_fail(err, GP_EIO, "--kv-trace: %s: %s", s->trace_path, strerror(errno));
+    return GP_OK;
 }
 
 static void show_progress(void *ctx, double share)

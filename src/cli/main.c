@@ -129,6 +129,10 @@ static int run_command(const struct command *command, int argc, char **argv)
         return print_command_help(command);
     if (settings.version)
         return print_version();
+    if (gp_open_trace(&settings, &err)) {
+        gp_error_prefix(&err, "%s", command->name);
+        return gp_tell(GP_EXIT_FAILED, &err);
+    }
     return command->run(&settings);
 }
 

@@ -409,12 +409,13 @@ static const struct gp_option table[] = {
     {GP_OPTION_CALL, "--kv-scorer", "NAME=VALUE,...",
      "switches of a policy's scorer, such as window=8,group=max (default: the policy's own)",
      ENGINE, AT(scorer), .apply = apply_scorer},
+    {GP_OPTION_TEXT, "--kv-trace", "FILE", "what happens to every cache, as JSON lines", ENGINE,
+     AT(trace_path)},
     {GP_OPTION_WORD, "--preempt", "WORD", "who gives way", ENGINE, AT(only_choice),
      .words = "newest", .later = "least-computed"},
     {GP_OPTION_TRUE, "--kv-sync", NULL, "compact inside the step, as is always done today", ENGINE},
     {GP_OPTION_TRUE, "--no-prefix-cache --no-enable-prefix-caching", NULL,
      "share no prompt pages, as is always done today", ENGINE},
-    NOT_YET("--kv-trace"),
     NOT_YET("--enable-prefix-caching"), SERVE_ONLY("--reasoning-budget"),
     SERVE_ONLY("--reasoning-format"),
     SERVE_ONLY("--host"), SERVE_ONLY("--port"), SERVE_ONLY("-a --alias --served-model-name"),
@@ -580,6 +581,8 @@ static int check(const struct gp_settings *s, enum gp_command_bit command, struc
     if ((s->chat_template || s->chat_template_file || s->chat_variables) && !s->chat &&
         command == GP_COMMAND_RUN)
         return gp_fail(err, GP_EINVAL, "--chat-template: has no meaning without --chat");
+    if (s->trace_path && !*s->trace_path)
+        return gp_fail(err, GP_EINVAL, "--kv-trace: an empty name");
     if (s->output && !*s->output)
         return gp_fail(err, GP_EINVAL, "--output: an empty name");
     if (s->output && s->print)

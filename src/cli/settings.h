@@ -97,6 +97,8 @@ struct gp_settings {
     int reasoning_format; /* auto, deepseek, none */
     int64_t thought_max;  /* -1: no limit */
 
+    const char *trace_path; /* NULL: none */
+
     struct gp_engine_options engine; /* holds the KV options, and -np, -c, -t for all commands */
     struct gp_sampling sampling;
 

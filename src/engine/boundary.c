@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "engine/engine_internal.h"
+#include "engine/trace.h"
 #include "kv/plan.h"
 
 /* kv hands out a plan as pairs of numbers; kernels read it as moves. */
@@ -284,6 +285,7 @@ static void compact_items(void *ctx, uint32_t begin, uint32_t end, uint32_t work
         scratch->score_ns += t1 - t0;
         scratch->select_ns += t2 - t1;
         scratch->compact_ns += gp_clock_ns() - t2;
+        scratch->moved += moves;
     }
 }
 
@@ -305,15 +307,17 @@ void gp_boundary_compact(void *ctx, struct gp_seq *seq, const struct gp_retentio
         engine->hooks.compacting(engine->hooks.ctx, engine, seq, r);
     for (uint32_t i = 0; i < engine->options.threads; i++)
         engine->scratch[i].score_ns = engine->scratch[i].select_ns = engine->scratch[i].compact_ns =
-            0;
+            engine->scratch[i].moved = 0;
     gp_workers_run(engine->workers, hp->layer_count * hp->kv_head_count, 1, compact_items, &b);
     /* Stage times are summed over the workers: work, not waiting. */
     for (uint32_t i = 0; i < engine->options.threads; i++) {
         choice->score_ns += engine->scratch[i].score_ns;
         choice->select_ns += engine->scratch[i].select_ns;
         choice->compact_ns += engine->scratch[i].compact_ns;
+        choice->moved += engine->scratch[i].moved;
         engine->stats.score_ns += engine->scratch[i].score_ns;
         engine->stats.select_ns += engine->scratch[i].select_ns;
         engine->stats.compact_ns += engine->scratch[i].compact_ns;
     }
+    gp_tracer_compacted(engine, seq, r);
 }

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "engine/engine_internal.h"
+#include "engine/trace.h"
 
 /* Logits of one wave; a step with more rows to draw makes several. */
 #define WAVE_BYTES    (16u << 20)
@@ -25,6 +26,7 @@ void gp_engine_options_init(struct gp_engine_options *options)
         .max_seqs = GP_LIMIT_SEQS,
         .max_batch_tokens = 512,
         .max_waiting = 512,
+        .trace_fd = -1,
     };
     gp_policy_defaults(&options->kv);
 }
@@ -272,6 +274,8 @@ static int open_sched(struct gp_engine *engine, struct gp_error *err)
         .measure = gp_boundary_measure,
         .compact = gp_boundary_compact,
         .boundary = gp_step_boundary,
+        .admitted = gp_step_admitted,
+        .preempted = gp_step_preempted,
         .ctx = engine,
     };
 
@@ -337,6 +341,8 @@ int gp_engine_open(struct gp_engine **out, const struct gp_model *model,
         rc = gp_boundary_open(engine, err);
     if (!rc)
         rc = gp_requests_open(engine, err);
+    if (!rc)
+        rc = gp_tracer_open(engine, err);
     if (rc) {
         gp_engine_close(engine);
         return rc;
@@ -365,6 +371,7 @@ void gp_engine_close(struct gp_engine *engine)
         return;
     if (engine->slab.bytes)
         cancel_all(engine);
+    gp_tracer_close(engine);
     gp_requests_close(engine);
     gp_boundary_close(engine);
     gp_forward_close(engine->forward);

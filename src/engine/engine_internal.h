@@ -32,6 +32,19 @@ struct gp_model {
     struct gp_kernels kernels;
 };
 
+/* What compactions took. */
+struct stages {
+    uint64_t score_ns, select_ns, compact_ns;
+    uint64_t moved; /* slots, over all heads */
+};
+
+/* A choice's counters as the trace told them last. */
+struct told {
+    struct stages stages;
+    uint64_t demand_ns;
+    uint32_t fallback;
+};
+
 /* One choice of a request.  Arrays lie in the request's slab block. */
 struct choice {
     struct gp_seq *seq;      /* NULL once the engine is done with it                              */
@@ -52,6 +65,8 @@ struct choice {
         slots_end; /* when it finished                                             */
     uint64_t admitted_ns, first_token_ns, last_token_ns;
     uint64_t demand_ns, score_ns, select_ns, compact_ns;
+    uint64_t moved;
+    struct told told;
 
     /* Under the lock: what readers may see. */
     uint32_t output_seen;
@@ -114,7 +129,7 @@ struct boundary_scratch {
     float *query;          /* [key_dim]                                                         */
     uint64_t demand_short,
         demand_long; /* sums over the items this worker took                    */
-    uint64_t score_ns, select_ns, compact_ns;
+    uint64_t score_ns, select_ns, compact_ns, moved;
 };
 
 /* The same for the cut of a policy with a scorer; [slots_max] each. */
@@ -126,7 +141,7 @@ struct scored_scratch {
     uint32_t *stay;        /* all that stays; scratch of a plan                                 */
     uint64_t *order;       /* scratch of the selection                                          */
     struct gp_move *moves; /* half as many again: circles take one more                         */
-    uint64_t score_ns, select_ns, compact_ns;
+    uint64_t score_ns, select_ns, compact_ns, moved;
 };
 
 /* For tests and measurement: look at a boundary's inputs and outcome.  NULL members are not
@@ -150,6 +165,7 @@ struct gp_engine {
     const struct gp_model *model;
     struct gp_engine_options options;
     struct gp_engine_hooks hooks;
+    struct gp_tracer *tracer; /* NULL: nothing is traced */
 
     /* The engine's thread. */
     struct gp_workers *workers;
@@ -221,6 +237,7 @@ void gp_scored_segment(const struct gp_seq *seq, struct gp_segment *segment);
 void gp_scored_cut(struct gp_engine *engine, struct gp_seq *seq, const struct gp_retention *r);
 
 /* requests.c: the side that other threads see. */
+uint64_t gp_request_id(const struct gp_engine *engine, const struct request *request);
 int gp_requests_open(struct gp_engine *engine, struct gp_error *err);
 void gp_requests_close(struct gp_engine *engine);
 void gp_requests_drain(struct gp_engine *engine);   /* inbox and cancels into the scheduler */
@@ -231,5 +248,7 @@ void gp_choice_done(struct gp_engine *engine, struct request *request, struct ch
 /* step.c */
 void gp_step_boundary(void *ctx, const struct gp_seq *seq, struct gp_decision decision,
                       const struct gp_signal *signal, uint32_t pages_before);
+void gp_step_admitted(void *ctx, const struct gp_seq *seq);
+void gp_step_preempted(void *ctx, struct gp_seq *seq);
 
 #endif

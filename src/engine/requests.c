@@ -16,6 +16,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "engine/engine_internal.h"
+#include "engine/trace.h"
 
 /* An id is generation and slot; generation starts at 1, so no id is 0. */
 #define SLOT_BITS 20u
@@ -222,7 +223,7 @@ static void lay_out(const struct gp_engine *engine, struct request *request, str
     }
 }
 
-static uint64_t id_of(const struct gp_engine *engine, const struct request *request)
+uint64_t gp_request_id(const struct gp_engine *engine, const struct request *request)
 {
     return (uint64_t)request->generation << SLOT_BITS | (uint64_t)(request - engine->requests);
 }
@@ -269,7 +270,7 @@ static int admit(struct gp_engine *engine, const struct request *made, uint64_t 
     request->open_choices = request->asked.n;
     engine->sequences_out += request->asked.n;
     engine->inbox[engine->inbox_count++] = (uint32_t)(request - engine->requests);
-    *id = id_of(engine, request);
+    *id = gp_request_id(engine, request);
     return GP_OK;
 }
 
@@ -437,6 +438,7 @@ static void add_counters(struct gp_engine_stats *stats, const struct gp_seq *seq
 
 static void retire(struct gp_engine *engine, struct request *request, struct choice *choice)
 {
+    gp_tracer_finished(engine, request, choice);
     add_counters(&engine->retired, choice->seq);
     engine->owners[choice->seq->index] = (struct owner){0};
     gp_sched_forget(engine->sched, choice->seq);
@@ -556,7 +558,7 @@ uint32_t gp_engine_poll(struct gp_engine *engine, uint64_t *ids, uint32_t max)
             break;
         }
         request->news = false;
-        ids[count++] = id_of(engine, request);
+        ids[count++] = gp_request_id(engine, request);
     }
     pthread_mutex_unlock(&engine->lock);
     return count;

@@ -212,6 +212,8 @@ bool gp_sched_admit(struct gp_sched *s, struct gp_seq *seq)
     seq->pages = gp_sched_pages_for(s, seq->prefill_count);
     gp_sched_note_pages(s, seq);
     list_insert(&s->running, seq);
+    if (s->ops.admitted)
+        s->ops.admitted(s->ops.ctx, seq);
     return true;
 }
 

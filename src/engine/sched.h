@@ -96,6 +96,9 @@ struct gp_sched_ops {
     /* seq lost its pages and waits again. */
     void (*preempted)(void *ctx, struct gp_seq *seq);
     void *ctx;
+    /* seq was given its pages and runs; seq->preempt says whether for the first time.  May be
+     * NULL. */
+    void (*admitted)(void *ctx, const struct gp_seq *seq);
 };
 
 struct gp_sched_options {

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "engine/engine_internal.h"
+#include "engine/trace.h"
 #include "kv/plan.h"
 
 /* ---- open and close ---- */
@@ -386,6 +387,7 @@ static void cut_head(const struct cut *c, uint32_t layer, uint32_t head, struct 
     s->score_ns += t1 - t0;
     s->select_ns += t2 - t1;
     s->compact_ns += gp_clock_ns() - t2;
+    s->moved += moves;
 }
 
 static void cut_items(void *ctx, uint32_t begin, uint32_t end, uint32_t worker)
@@ -413,9 +415,11 @@ void gp_scored_cut(struct gp_engine *engine, struct gp_seq *seq, const struct gp
         choice->score_ns += s->score_ns;
         choice->select_ns += s->select_ns;
         choice->compact_ns += s->compact_ns;
+        choice->moved += s->moved;
         engine->stats.score_ns += s->score_ns;
         engine->stats.select_ns += s->select_ns;
         engine->stats.compact_ns += s->compact_ns;
-        s->score_ns = s->select_ns = s->compact_ns = 0;
+        s->score_ns = s->select_ns = s->compact_ns = s->moved = 0;
     }
+    gp_tracer_compacted(engine, seq, r);
 }

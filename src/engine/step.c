@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "engine/engine_internal.h"
+#include "engine/trace.h"
 
 /* ---- what the scheduler tells ---- */
 
@@ -19,6 +20,7 @@ void gp_step_boundary(void *ctx, const struct gp_seq *seq, struct gp_decision de
 
     if (engine->hooks.boundary)
         engine->hooks.boundary(engine->hooks.ctx, seq, decision, signal, pages_before);
+    gp_tracer_boundary(engine, seq, decision, signal, pages_before);
     if (choice->event_count == choice->event_max)
         return;
     struct gp_boundary_event *event = &choice->events[choice->event_count++];
@@ -36,6 +38,16 @@ void gp_step_boundary(void *ctx, const struct gp_seq *seq, struct gp_decision de
         event->demand_short = signal->demand_short;
         event->demand_long = signal->demand_long;
     }
+}
+
+void gp_step_admitted(void *ctx, const struct gp_seq *seq)
+{
+    gp_tracer_admitted(ctx, seq);
+}
+
+void gp_step_preempted(void *ctx, struct gp_seq *seq)
+{
+    gp_tracer_preempted(ctx, seq);
 }
 
 /* ---- the batch ---- */
@@ -374,6 +386,7 @@ uint32_t gp_engine_step(struct gp_engine *engine)
     gp_pool_check(engine->pool);
 #endif
     gp_requests_publish(engine);
+    gp_tracer_flush(engine);
     gp_mem_thaw();
     /* One that ended stuck was work, too: the next step may find rows for the others. */
     return rows == 0 && stuck ? 1 : rows;

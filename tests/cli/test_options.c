@@ -626,7 +626,7 @@ static void impossible_lines_are_refused(void **state)
         "-m M -p x --kv-compact sort",
         "-m M -p x --preempt least-computed",
         "-m M -p x --kv-trigger often",
-        "-m M -p x --kv-trace FILE",
+        "-m M -p x --kv-trace=",
         "-m M -p x --host localhost",
         "-m M -p x --gpu-memory-utilization 0.9",
         "-m M -p x --top-p 0",

@@ -69,7 +69,7 @@ def test_a_mistyped_option_is_suggested(typed, meant):
     (["run", "-p", "x", "--kv-compact", "sort"], ["--kv-compact", "shift|fill"]),
     (["run", "-p", "x", "--kv-trigger", "token"], ["--kv-trigger", "growpage"]),
     (["run", "-p", "x", "--kv", "rkv:512", "--kv-scorer", "windw=8"], ["--kv-scorer", "windw"]),
-    (["run", "-p", "x", "--kv-trace=t.jsonl"], ["--kv-trace"]),
+    (["run", "-p", "x", "--kv-trace="], ["--kv-trace", "empty"]),
     (["run", "-p", "x", "--port", "8080"], ["--port", "serve"]),
     (["run", "-p", "x", "--gpu-memory-utilization", "0.9"], ["--kv-memory"]),
     (["run", "-p", "x", "-f", "y"], ["--prompt", "--file"]),

@@ -1,0 +1,171 @@
+"""--kv-trace: every line and every field of real traces is what docs/TRACE.md says it is, and what a trace
+tells adds up."""
+
+import json
+import re
+
+import pytest
+from program import ROOT, growpage, refused
+from serving import serving
+
+SMALL = ("--page-size", "16", "--kv-initial-pages", "2")
+
+
+def documented():
+    """Each event's fields, as the tables of docs/TRACE.md have them: name to kind."""
+    tables, section = {}, None
+    for line in (ROOT / "docs/TRACE.md").read_text().splitlines():
+        if line.startswith("## "):
+            section = line[3:]
+        elif line.startswith("Every event but"):
+            section = "Every request's"
+        elif field := re.match(r"\| `(\w+)` \| ([a-z ]+) \|(.*)\|", line):
+            tables.setdefault(section, {})[field[1]] = (field[2], field[3].strip())
+    every, requests = tables.pop("Every event"), tables.pop("Every request's")
+    return {event: {**every, **({} if event in ("start", "end") else requests), **fields}
+            for event, fields in tables.items()}
+
+
+EVENTS = documented()
+
+
+def fits(value, kind, meaning):
+    if kind.endswith(" or null"):
+        return value is None or fits(value, kind[:-8], meaning)
+    if kind == "whole":
+        return type(value) is int and value >= 0
+    if kind == "number":
+        return type(value) in (int, float)
+    if kind == "true or false":
+        return type(value) is bool
+    assert kind == "text"
+    # Where the table lists the words, it is one of them.
+    words = re.match(r"(`\w+`(, `\w+`)+)", meaning)
+    return isinstance(value, str) and (not words or f"`{value}`" in words[1])
+
+
+def check(text):
+    """The events of a trace that is as documented."""
+    events, last = [], 0.0
+    assert text.endswith("\n")
+    for number, line in enumerate(text.splitlines(), start=1):
+        event = json.loads(line)
+        fields = EVENTS[event["event"]]
+        assert set(event) == set(fields), (number, line)
+        for name, (kind, meaning) in fields.items():
+            assert fits(event[name], kind, meaning), (number, name, event[name])
+        last = 0.0 if event["event"] == "start" else last
+        assert event["t_ms"] >= last, number
+        last = event["t_ms"]
+        events.append(event)
+    return events
+
+
+def of(events, *names):
+    return [e for e in events if e["event"] in names]
+
+
+def check_sums(events):
+    """Counts of a section against each choice's own, and pages that follow from each other."""
+    for finish in of(events, "finish"):
+        own = [e for e in events if (e.get("request"), e.get("choice")) ==
+               (finish["request"], finish["choice"])]
+        boundaries = of(own, "boundary")
+        assert len(of(own, "preempt")) == len(of(own, "resume")) == finish["preempt"]
+        assert len(of(own, "fallback")) == finish["fallback"]
+        for cause in ("start", "initial", "pressure", "capped"):
+            assert sum(b["cause"] == cause for b in boundaries) == finish[cause]
+        primary = finish["grow"] + finish["compress"] + finish["shrink"]
+        asked = sum(finish[c] for c in ("start", "initial", "pressure", "capped"))
+        assert len(boundaries) == primary + asked
+        for c in of(own, "compact"):
+            assert c["kept"] <= c["slots"] and c["pages_after"] <= c["pages"] and c["moved"] > 0
+        assert max(e["pages"] for e in of(own, "admit", "grow")) <= finish["pages_peak"]
+
+
+def test_the_document_has_all_events():
+    assert list(EVENTS) == ["start", "admit", "prefix_hit", "boundary", "grow", "fallback", "compact",
+                            "preempt", "resume", "finish", "end"]
+    assert all(len(fields) > 3 for fields in EVENTS.values())
+
+
+@pytest.mark.parametrize("options", [
+    ("--kv", "growpage"), ("--kv", "fixed:64"), ("--kv", "full"), ("--kv", "shrink:-0.001:32"),
+    ("--kv", "growpage", "--kv-compact", "fill"), ("--kv", "zipage:64"),
+    ("--kv", "rkv:64", "--kv-trigger", "steps:20"), ("--kv", "h2o:64")])
+def test_a_run_is_traced_as_documented_and_gives_the_same_tokens(tiny, tmp_path, options):
+    ask = ("run", "-m", tiny, "-p", "Once upon a time", "-n", "200", "--seed", "3", "--ignore-eos",
+           "--json", *SMALL, *options)
+    plain, traced = growpage(*ask), growpage(*ask, "--kv-trace", tmp_path / "t.jsonl")
+    assert plain.returncode == traced.returncode == 0, traced.err
+    assert plain.json["tokens"] == traced.json["tokens"]
+    events = check((tmp_path / "t.jsonl").read_text())
+    assert [e["event"] for e in events][:2] == ["start", "admit"]
+    assert [e["event"] for e in events][-2:] == ["finish", "end"]
+    kv, finish = traced.json["kv"], events[-2]
+    assert finish["output_tokens"] == 200 and finish["reason"] == "length"
+    for name in ("grow", "compress", "shrink", "start", "initial", "pages_peak"):
+        assert finish[name] == kv[name]
+    if options[1] != "h2o:64":  # cuts before every token are not told
+        assert [b["delta"] for b in of(events, "boundary")] == \
+            [d if d is None else pytest.approx(d, abs=1e-8) for d in kv["delta"]]
+        check_sums(events)
+    if "fill" in options:
+        assert all(c["moved"] <= 16 * 4 for c in of(events, "compact"))
+
+
+def test_a_crowded_engine_is_traced_as_documented(tiny, tmp_path):
+    path = tmp_path / "t.jsonl"
+    run = growpage("bench", "-m", tiny, "--serve", "--requests", "12", "--prompt-len", "20",
+                   "--output-len", "uniform:60:200", "--kv-pages", "24", *SMALL, "-o", "json",
+                   "--kv", "growpage", "--kv", "full", "--kv-trace", path)
+    assert run.returncode == 0, run.err
+    events = check(path.read_text())
+    starts = [i for i, e in enumerate(events) if e["event"] == "start"]
+    assert [events[i]["policy"] for i in starts] == ["growpage", "full"]
+    seen = set()
+    for begin, end, figures in zip(starts, starts[1:] + [len(events)], run.json):
+        section = events[begin:end]
+        assert section[-1]["event"] == "end"
+        check_sums(section)
+        # The warm-up is a request, too.
+        assert len(of(section, "admit")) == len(of(section, "finish")) == 13
+        assert len(of(section, "preempt")) == figures["preempt"]
+        assert len(of(section, "fallback")) == figures["fallback"]
+        seen |= {e["event"] for e in section}
+    assert seen >= {"admit", "boundary", "grow", "fallback", "compact", "preempt", "resume", "finish"}
+
+
+def test_an_eval_is_traced(tiny, tmp_path):
+    path = tmp_path / "t.jsonl"
+    run = growpage("eval", "-m", tiny, "--suite", "sum", "--limit", "2", "-n", "40", *SMALL,
+                   "--chat-template-file", template(tmp_path), "--kv-trace", path)
+    assert run.returncode == 0, run.err
+    events = check(path.read_text())
+    assert len(of(events, "finish")) == 2
+    check_sums(events)
+
+
+def template(folder):
+    path = folder / "template.jinja"
+    path.write_text("{% for m in messages %}{{ m.content }}{% endfor %}")
+    return path
+
+
+def test_a_server_is_traced_while_it_runs(tiny, tmp_path):
+    path = tmp_path / "t.jsonl"
+    with serving(tiny, *SMALL, "--kv-trace", str(path)) as server:
+        server.complete("Once", max_tokens=60, ignore_eos=True, n=2)
+        events = check(path.read_text())
+        assert len(of(events, "finish")) == 2 and not of(events, "end")
+        assert {e["choice"] for e in of(events, "finish")} == {0, 1}
+        server.stop()
+    assert of(check(path.read_text()), "end")
+
+
+def test_a_trace_that_cannot_be_written(tiny, tmp_path):
+    ask = ("run", "-m", tiny, "-p", "x", "-n", "40", "--ignore-eos", *SMALL)
+    refused(growpage(*ask, "--kv-trace", tmp_path), 1, "--kv-trace", str(tmp_path))
+    full = growpage(*ask, "--kv-trace", "/dev/full")
+    assert full.returncode == 0
+    assert full.err.count("warning: kv-trace: No space left on device") == 1
