@@ -165,7 +165,8 @@ GP_API int gp_kv_options_check(const struct gp_kv_options *options, uint32_t pag
 /* Has the policy a scorer of its own (zipage to streaming)? */
 GP_API bool gp_policy_has_scorer(const struct gp_kv_options *options);
 /* One of its switches, by the name of the field of struct gp_scorer: "window", "8"; "group", "max";
- * "normalize", "true".  GP_EINVAL for a policy that has none.  Ranges are gp_kv_options_check()'s. */
+ * "normalize", "true".  GP_EINVAL for a policy that has none.  gp_kv_options_check() looks at
+ * ranges. */
 GP_API int gp_scorer_set(struct gp_kv_options *options, const char *name, const char *value,
                          struct gp_error *err);
 /* Switch `index` back as text, at most 32 bytes; false behind the last. */

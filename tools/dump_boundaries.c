@@ -5,9 +5,9 @@
  *   dump_boundaries MODEL OUT POLICY PAGE_TOKENS PROMPT OUTPUT SEED [OPTION=VALUE ...]
  *
  * Options: local, protect, initial, max_pages, coverage, threshold, metric, gqa_demand,
- * gqa_score, domain, init, compact, kv_type; for a policy with a scorer trigger (page, token, steps:N),
- * window and events, the most that are dumped.  Keys are read back through the score kernel with
- * unit vectors, so nothing here knows how a page is laid out. */
+ * gqa_score, domain, init, compact, kv_type; for a policy with a scorer trigger (page, token,
+ * steps:N), window and events, the most that are dumped.  Keys are read back through the score
+ * kernel with unit vectors, so nothing here knows how a page is laid out. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -13,6 +13,7 @@ int gp_cmd_perplexity(struct gp_settings *settings);
 int gp_cmd_eval(struct gp_settings *settings);
 int gp_cmd_serve(struct gp_settings *settings);
 int gp_cmd_bench(struct gp_settings *settings);
+int gp_cmd_trace(struct gp_settings *settings);
 
 /* The conversation of `run --chat` on a terminal. */
 int gp_converse(struct gp_engine *engine, const struct gp_model *model,

@@ -38,12 +38,15 @@ static const struct command commands[] = {
      gp_cmd_bench},
     {"serve", "[-m FILE] [--host HOST] [--port N] [options]",
      "answer OpenAI's API over HTTP, many requests at once", GP_COMMAND_SERVE, gp_cmd_serve},
+    {"trace", "FILE [--json]", "a trace (--kv-trace) as a timeline with its sums", GP_COMMAND_TRACE,
+     gp_cmd_trace},
 };
 
 #define COMMAND_COUNT (sizeof commands / sizeof *commands)
 
-static const char names[] = "run inspect tokenize detokenize perplexity eval bench serve help";
-static const char later[] = "report analyze trace loadtest";
+static const char names[] =
+    "run inspect tokenize detokenize perplexity eval bench serve trace help";
+static const char later[] = "report analyze loadtest";
 
 static const struct command *find_command(const char *name)
 {

@@ -15,6 +15,7 @@
 #define EVAL       GP_COMMAND_EVAL
 #define BENCH      GP_COMMAND_BENCH
 #define SERVE      GP_COMMAND_SERVE
+#define TRACE      GP_COMMAND_TRACE
 #define ALL        (RUN | INSPECT | TOKENIZE | DETOKENIZE | PERPLEXITY | EVAL | BENCH | SERVE)
 #define TEXT_IN    (RUN | TOKENIZE | PERPLEXITY)
 #define ASK        (RUN | EVAL)
@@ -172,6 +173,7 @@ static const struct gp_option table[] = {
     {GP_OPTION_FLAG, "--json", NULL, "one JSON object on standard output, and nothing else",
      RUN | INSPECT | TOKENIZE, AT(json)},
     {GP_OPTION_FLAG, "--json", NULL, "with --print: one JSON object a line", EVAL, AT(json)},
+    {GP_OPTION_FLAG, "--json", NULL, "the sums as one JSON object", TRACE, AT(json)},
 
     SECTION("Problems"),
     {GP_OPTION_TEXT, "--suite --suites", "NAME[,NAME...]",
@@ -427,8 +429,8 @@ static const struct gp_option table[] = {
      .later = "there is no GPU here; --kv-memory sets the memory of the cache"},
 
     SECTION("Other"),
-    {GP_OPTION_FLAG, "-h --help", NULL, "print this", ALL, AT(help)},
-    {GP_OPTION_FLAG, "--version", NULL, "print the version", ALL, AT(version)},
+    {GP_OPTION_FLAG, "-h --help", NULL, "print this", ALL | TRACE, AT(help)},
+    {GP_OPTION_FLAG, "--version", NULL, "print the version", ALL | TRACE, AT(version)},
 };
 /* clang-format on */
 
@@ -589,8 +591,11 @@ static int check(const struct gp_settings *s, enum gp_command_bit command, struc
         return gp_fail(err, GP_EINVAL, "--output: has no meaning with --print");
     if (s->json && command == GP_COMMAND_EVAL && !s->print)
         return gp_fail(err, GP_EINVAL, "--json: has no meaning without --print");
-    if (s->rest.count > 0 && command != GP_COMMAND_DETOKENIZE)
-        return gp_fail(err, GP_EINVAL, "%.100s: unexpected argument", s->rest.items[0]);
+    if (command == GP_COMMAND_TRACE && s->rest.count == 0)
+        return gp_fail(err, GP_EINVAL, "no file; give a trace, or - for standard input");
+    if (s->rest.count > (command == GP_COMMAND_TRACE) && command != GP_COMMAND_DETOKENIZE)
+        return gp_fail(err, GP_EINVAL, "%.100s: unexpected argument",
+                       s->rest.items[s->rest.count - 1]);
     return command == GP_COMMAND_BENCH ? check_bench(s, err) : GP_OK;
 }
 
@@ -746,7 +751,7 @@ int gp_settings_parse(struct gp_settings *settings, enum gp_command_bit command,
             return rc;
         if (!s.model_path)
             s.model_path = bundled_model();
-        if (!s.model_path && !s.print)
+        if (!s.model_path && !s.print && command != GP_COMMAND_TRACE)
             return gp_fail(err, GP_EINVAL,
                            "no model: give a GGUF file with -m; the bundled " BUNDLED
                            " is not where it belongs");

@@ -15,6 +15,7 @@ enum gp_command_bit {
     GP_COMMAND_EVAL = 1 << 5,
     GP_COMMAND_SERVE = 1 << 7,
     GP_COMMAND_BENCH = 1 << 6,
+    GP_COMMAND_TRACE = 1 << 8,
 };
 
 /* Difficulties of problems; low < 0: each suite's own. */

@@ -1,5 +1,6 @@
-/* A scorer's switches and its trigger as text.  The names are those of struct gp_scorer's fields, on
- * the command line, in a request and in docs/POLICIES.md alike; ranges are gp_policy_check()'s. */
+/* A scorer's switches and its trigger as text.  The names are those of struct gp_scorer's fields,
+ * on the command line, in a request and in docs/POLICIES.md alike; ranges are
+ * gp_policy_check()'s. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -353,7 +353,7 @@ static void every_switch_of_the_method_is_set(void **state)
     assert_string_equal(s.prompt_file, "-");
 }
 
-/* A policy's name sets its scorer and its trigger; what is said beside it counts, before or behind. */
+/* A policy's name sets its scorer and its trigger; what is said beside it counts, wherever. */
 static void a_scorers_switches_count_wherever_they_stand(void **state)
 {
     static const char *const lines[] = {

@@ -169,3 +169,66 @@ def test_a_trace_that_cannot_be_written(tiny, tmp_path):
     full = growpage(*ask, "--kv-trace", "/dev/full")
     assert full.returncode == 0
     assert full.err.count("warning: kv-trace: No space left on device") == 1
+
+
+# ---- growpage trace ----
+
+
+@pytest.fixture(scope="module")
+def crowded(tiny, tmp_path_factory):
+    path = tmp_path_factory.mktemp("trace") / "t.jsonl"
+    run = growpage("bench", "-m", tiny, "--serve", "--requests", "9", "--prompt-len", "20",
+                   "--output-len", "uniform:60:200", "--kv-pages", "20", *SMALL, "-o", "json",
+                   "--kv", "growpage", "--kv", "full", "--kv-trace", path)
+    assert run.returncode == 0, run.err
+    return path, run.json
+
+
+def test_the_sums_are_those_of_the_trace_and_of_the_bench(crowded):
+    path, figures = crowded
+    sums = growpage("trace", path, "--json").json
+    assert sums["bad"] == 0 and sums["lines"] == len(path.read_text().splitlines())
+    events = [json.loads(line) for line in path.read_text().splitlines()]
+    for run, figure in zip(sums["runs"], figures, strict=True):
+        assert run["policy"] == figure["policy"] and run["ended"]
+        for name in ("grow", "compress", "shrink", "initial", "capped", "fallback", "preempt"):
+            assert run[name] == figure[name]
+        assert run["finish"] == figure["requests"] + 1  # the warm-up
+        assert run["resume"] == run["preempt"]
+    assert sum(r["moved"] for r in sums["runs"]) == sum(e["moved"] for e in of(events, "compact"))
+
+
+@pytest.mark.parametrize("columns", [60, 80, 132, 1000])
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+def test_the_timeline_fits_the_width(crowded, columns, locale):
+    run = growpage("trace", crowded[0], env={"COLUMNS": str(columns), "LC_ALL": locale})
+    assert run.returncode == 0 and not run.err
+    rows = [line for line in run.out.splitlines() if re.match(r"\d+\.0 ", line)]
+    assert len(rows) == 20 and all(len(row) <= min(columns, 400) for row in rows)
+    assert len(rows[0]) > min(columns, 400) - 12
+    assert any("P" in row and "R" in row and "_" in row for row in rows)
+    assert locale == "C.UTF-8" or run.out.isascii()
+    assert "grow ratio 1.000" in run.out
+
+
+def test_bad_lines_are_named_by_number(crowded, tmp_path):
+    lines = crowded[0].read_text().splitlines()
+    lines[3] = lines[3][:20]
+    lines[7] = "{}"
+    path = tmp_path / "bad"
+    path.write_text("\n".join(lines[:50]) + "\n" + lines[60][:-9])
+    run = growpage("trace", path)
+    assert run.returncode == 1 and "(not ended)" in run.out
+    assert len(run.err.splitlines()) == 1 and run.err.startswith("growpage: trace: ")
+    for word in ("3 of 51 lines", "line 4: not JSON", "line 8: event: must be", "line 51: "):
+        assert word in run.err, run.err
+
+
+def test_what_is_no_trace(tmp_path):
+    empty = tmp_path / "empty"
+    empty.write_text("")
+    refused(growpage("trace", empty), 1, "trace", "no events")
+    refused(growpage("trace", tmp_path / "none"), 1, "none")
+    refused(growpage("trace"), 2, "trace", "no file")
+    refused(growpage("trace", empty, empty), 2, "unexpected argument")
+    assert "line 1" in growpage("trace", "-", input=b"\0" * 1000).err

@@ -4,7 +4,7 @@ import pytest
 from program import ROOT, growpage, refused
 
 COMMANDS = ["run", "inspect", "tokenize", "detokenize", "perplexity", "eval", "bench", "serve"]
-LATER = ["report", "analyze", "trace", "loadtest"]
+LATER = ["report", "analyze", "loadtest"]
 VERSION = (ROOT / "VERSION").read_text().strip()
 
 
