@@ -135,6 +135,9 @@ struct gp_engine_options {
     uint32_t max_batch_tokens; /* rows of one step                                             */
     uint32_t max_waiting;      /* requests that may wait; more are GP_EAGAIN                   */
     uint32_t watermark;        /* pages that growth leaves free                                */
+    bool no_prefix_cache;      /* share no pages between requests that begin alike             */
+    enum gp_preempt preempt;   /* who gives way when a page is missing                         */
+    bool kv_sync;              /* compact within a step, instead of beside the next ones       */
     struct gp_kv_options kv;   /* for requests that bring none of their own                    */
     /* Policies with a scorer (zipage to streaming) need memory beside the pages, which is taken for
      * the one above and for these; a request that brings one which needs more is refused. */
@@ -235,6 +238,7 @@ struct gp_request {
 
     struct gp_sampling sampling;
     const struct gp_kv_options *kv; /* NULL: the engine's                                       */
+    const char *cache_salt; /* requests share pages only under the same salt; copied; NULL: ""  */
 };
 
 GP_API void gp_request_init(struct gp_request *request);
@@ -343,6 +347,8 @@ struct gp_engine_stats {
     uint64_t grow, compress, shrink, start, initial, pressure, capped, fallback, preempt;
     uint64_t demand_ns, score_ns, select_ns, compact_ns, forward_ns, sample_ns;
     uint32_t resident_max; /* most requests holding pages at once        */
+    uint64_t prefix_asked; /* tokens that were looked for in the prefix index, at admissions */
+    uint64_t prefix_found; /* ... and those that did not have to be computed */
 };
 GP_API void gp_engine_stats(struct gp_engine *engine, struct gp_engine_stats *stats);
 

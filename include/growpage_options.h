@@ -62,6 +62,11 @@ enum gp_kv_resume {
     GP_RESUME_REPLAY,
     GP_RESUME_RECOMPUTE
 };
+/* Who gives way when a page is missing. */
+enum gp_preempt {
+    GP_PREEMPT_NEWEST,
+    GP_PREEMPT_LEAST_COMPUTED /* whoever has the least to lose; the newest of equals */
+};
 /* Where the survivors of Compress & Hold go. */
 enum gp_kv_compact {
     GP_COMPACT_SHIFT, /* down, in their order                                        */

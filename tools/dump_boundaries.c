@@ -426,6 +426,7 @@ int main(int argc, char **argv)
         fail("MODEL OUT POLICY PAGE_TOKENS PROMPT OUTPUT SEED [OPTION=VALUE ...]");
     gp_log_set(false, false);
     gp_engine_options_init(&options);
+    options.kv_sync = true; /* a boundary is told when its compaction is done */
     options.page_tokens = (uint32_t)strtoul(argv[4], NULL, 10);
     options.max_seqs = 1;
     if (gp_policy_parse(argv[3], &options.kv, &err))

@@ -132,10 +132,6 @@ static int apply_key(void *target, const char *value, struct gp_error *err)
         .kind = GP_OPTION_LATER, .names = words, .commands = ALL & ~SERVE,                         \
         .later = "an option of serve"                                                              \
     }
-#define NOT_YET(words)                                                                             \
-    {                                                                                              \
-        .kind = GP_OPTION_LATER, .names = words, .commands = ALL                                   \
-    }
 
 /* clang-format off */
 static const struct gp_option table[] = {
@@ -413,12 +409,14 @@ static const struct gp_option table[] = {
      ENGINE, AT(scorer), .apply = apply_scorer},
     {GP_OPTION_TEXT, "--kv-trace", "FILE", "what happens to every cache, as JSON lines", ENGINE,
      AT(trace_path)},
-    {GP_OPTION_WORD, "--preempt", "WORD", "who gives way", ENGINE, AT(only_choice),
-     .words = "newest", .later = "least-computed"},
-    {GP_OPTION_TRUE, "--kv-sync", NULL, "compact inside the step, as is always done today", ENGINE},
-    {GP_OPTION_TRUE, "--no-prefix-cache --no-enable-prefix-caching", NULL,
-     "share no prompt pages, as is always done today", ENGINE},
-    NOT_YET("--enable-prefix-caching"), SERVE_ONLY("--reasoning-budget"),
+    {GP_OPTION_WORD, "--preempt", "WORD", "who gives way when a page is missing", ENGINE,
+     AT(engine.preempt), .words = "newest|least-computed"},
+    {GP_OPTION_FLAG, "--kv-sync", NULL, "compact inside the step, while the others wait", ENGINE,
+     AT(engine.kv_sync)},
+    {GP_OPTION_FLAG, "--no-prefix-cache --no-enable-prefix-caching", NULL,
+     "share no pages between requests that begin alike", ENGINE, AT(engine.no_prefix_cache)},
+    {GP_OPTION_TRUE, "--enable-prefix-caching", NULL, "share them, as is always done", ENGINE},
+    SERVE_ONLY("--reasoning-budget"),
     SERVE_ONLY("--reasoning-format"),
     SERVE_ONLY("--host"), SERVE_ONLY("--port"), SERVE_ONLY("-a --alias --served-model-name"),
     SERVE_ONLY("--api-key"), SERVE_ONLY("--api-key-file"), SERVE_ONLY("--metrics"),

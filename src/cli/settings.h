@@ -72,7 +72,6 @@ struct gp_settings {
 
     const char *prompt, *prompt_file; /* prompt_file "-": standard input */
     bool chat, json, special, no_bos, pieces, ignore_eos;
-    int only_choice;    /* of options that have one word today */
     int64_t max_tokens; /* -1: to the end of the context */
     int64_t seed;       /* -1: one is drawn              */
     uint32_t window;    /* of perplexity                 */

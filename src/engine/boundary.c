@@ -29,6 +29,7 @@ struct boundary {
     const struct gp_seq *seq;
     const struct gp_retention *retention; /* compact only */
     uint32_t slots;                       /* all of them in use */
+    uint32_t first_item;                  /* of a slice */
 };
 
 int gp_boundary_open(struct gp_engine *engine, struct gp_error *err)
@@ -256,68 +257,94 @@ static uint32_t plan_moves(const struct boundary *b, struct boundary_scratch *sc
     return gp_plan_fill(scratch->kept, r->keep + r->protect, b->slots, &scratch->moves[0].from);
 }
 
+static void compact_head(const struct boundary *b, uint32_t layer, uint32_t head,
+                         struct boundary_scratch *scratch)
+{
+    struct gp_engine *engine = b->engine;
+    const struct gp_hparams *hp = &engine->model->weights->hp;
+    const struct gp_retention *r = b->retention;
+    uint32_t history = b->slots - r->protect;
+    struct gp_kv_view kv = gp_cache_view(&engine->cache, hp, b->seq->table, layer, head);
+    uint64_t t0 = gp_clock_ns();
+
+    score_head(b, &kv, layer, head, history, scratch);
+    uint64_t t1 = gp_clock_ns();
+
+    gp_select(scratch->score, history, engine->cache.page_tokens, r->local, r->keep, scratch->kept,
+              scratch->order);
+    if (engine->hooks.kept)
+        engine->hooks.kept(engine->hooks.ctx, layer, head, scratch->kept, r->keep);
+    uint64_t t2 = gp_clock_ns();
+
+    uint32_t moves = plan_moves(b, scratch);
+
+    engine->model->kernels.kv_move(&kv, scratch->moves, moves);
+    scratch->stages.score_ns += t1 - t0;
+    scratch->stages.select_ns += t2 - t1;
+    scratch->stages.compact_ns += gp_clock_ns() - t2;
+    scratch->stages.moved += moves;
+}
+
 static void compact_items(void *ctx, uint32_t begin, uint32_t end, uint32_t worker)
 {
     const struct boundary *b = ctx;
     struct gp_engine *engine = b->engine;
-    const struct gp_hparams *hp = &engine->model->weights->hp;
-    const struct gp_retention *r = b->retention;
+    uint32_t heads = engine->model->weights->hp.kv_head_count;
     struct boundary_scratch *scratch = &engine->scratch[worker];
-    uint32_t history = b->slots - r->protect;
 
-    for (uint32_t item = begin; item < end; item++) {
-        uint32_t layer = item / hp->kv_head_count, head = item % hp->kv_head_count;
-        struct gp_kv_view kv = gp_cache_view(&engine->cache, hp, b->seq->table, layer, head);
-        uint64_t t0 = gp_clock_ns();
+    for (uint32_t i = begin; i < end; i++) {
+        uint32_t item = b->first_item + i;
 
-        score_head(b, &kv, layer, head, history, scratch);
-        uint64_t t1 = gp_clock_ns();
-
-        gp_select(scratch->score, history, engine->cache.page_tokens, r->local, r->keep,
-                  scratch->kept, scratch->order);
-        if (engine->hooks.kept)
-            engine->hooks.kept(engine->hooks.ctx, layer, head, scratch->kept, r->keep);
-        uint64_t t2 = gp_clock_ns();
-
-        uint32_t moves = plan_moves(b, scratch);
-
-        engine->model->kernels.kv_move(&kv, scratch->moves, moves);
-        scratch->score_ns += t1 - t0;
-        scratch->select_ns += t2 - t1;
-        scratch->compact_ns += gp_clock_ns() - t2;
-        scratch->moved += moves;
+        if (gp_policy_scores(&b->seq->kv))
+            gp_scored_cut(engine, b->seq, b->retention, item / heads, item % heads, worker,
+                          &scratch->stages);
+        else
+            compact_head(b, item / heads, item % heads, scratch);
     }
 }
 
-void gp_boundary_compact(void *ctx, struct gp_seq *seq, const struct gp_retention *r)
+/* Stage times are summed over the workers: work, not waiting. */
+static void add_stages(struct gp_engine *engine, struct choice *choice)
 {
-    struct gp_engine *engine = ctx;
-    const struct gp_hparams *hp = &engine->model->weights->hp;
-    struct boundary b = {.engine = engine, .seq = seq, .retention = r, .slots = seq->cached};
-    struct choice *choice = engine->owners[seq->index].choice;
+    for (uint32_t i = 0; i < engine->options.threads; i++) {
+        struct gp_stages *stages = &engine->scratch[i].stages;
 
-    if (gp_policy_scores(&seq->kv)) {
-        gp_scored_cut(engine, seq, r);
-        return;
+        choice->score_ns += stages->score_ns;
+        choice->select_ns += stages->select_ns;
+        choice->compact_ns += stages->compact_ns;
+        choice->moved += stages->moved;
+        engine->stats.score_ns += stages->score_ns;
+        engine->stats.select_ns += stages->select_ns;
+        engine->stats.compact_ns += stages->compact_ns;
+        *stages = (struct gp_stages){0};
     }
+}
+
+uint32_t gp_boundary_items(const struct gp_engine *engine)
+{
+    const struct gp_hparams *hp = &engine->model->weights->hp;
+
+    return hp->layer_count * hp->kv_head_count;
+}
+
+void gp_boundary_compact_slice(struct gp_engine *engine, struct gp_seq *seq,
+                               const struct gp_retention *r, uint32_t begin, uint32_t end)
+{
+    struct boundary b = {
+        .engine = engine,
+        .seq = seq,
+        .retention = r,
+        .slots = seq->cached,
+        .first_item = begin,
+    };
+
     gp_assert(seq->has_summaries);
     gp_assert(r->keep + r->protect <= b.slots && r->pages_after <= seq->pages);
     set_position(engine, seq);
-    if (engine->hooks.compacting)
+    if (begin == 0 && engine->hooks.compacting)
         engine->hooks.compacting(engine->hooks.ctx, engine, seq, r);
-    for (uint32_t i = 0; i < engine->options.threads; i++)
-        engine->scratch[i].score_ns = engine->scratch[i].select_ns = engine->scratch[i].compact_ns =
-            engine->scratch[i].moved = 0;
-    gp_workers_run(engine->workers, hp->layer_count * hp->kv_head_count, 1, compact_items, &b);
-    /* Stage times are summed over the workers: work, not waiting. */
-    for (uint32_t i = 0; i < engine->options.threads; i++) {
-        choice->score_ns += engine->scratch[i].score_ns;
-        choice->select_ns += engine->scratch[i].select_ns;
-        choice->compact_ns += engine->scratch[i].compact_ns;
-        choice->moved += engine->scratch[i].moved;
-        engine->stats.score_ns += engine->scratch[i].score_ns;
-        engine->stats.select_ns += engine->scratch[i].select_ns;
-        engine->stats.compact_ns += engine->scratch[i].compact_ns;
-    }
-    gp_tracer_compacted(engine, seq, r);
+    gp_workers_run(engine->workers, end - begin, 1, compact_items, &b);
+    add_stages(engine, engine->owners[seq->index].choice);
+    if (end == gp_boundary_items(engine))
+        gp_tracer_compacted(engine, seq, r);
 }

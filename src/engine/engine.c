@@ -269,10 +269,14 @@ static int open_sched(struct gp_engine *engine, struct gp_error *err)
         .max_waiting = engine->sequences_max,
         .context = o->context,
         .watermark = o->watermark,
+        .prefix_cache = !o->no_prefix_cache,
+        .asynchronous = !o->kv_sync,
+        .preempt = o->preempt,
     };
     struct gp_sched_ops ops = {
         .measure = gp_boundary_measure,
-        .compact = gp_boundary_compact,
+        .compact = gp_compaction_run,
+        .copy = gp_compaction_copy,
         .boundary = gp_step_boundary,
         .admitted = gp_step_admitted,
         .preempted = gp_step_preempted,

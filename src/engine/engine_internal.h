@@ -116,6 +116,11 @@ struct draw {
     int32_t id;     /* what was drawn                                                    */
 };
 
+/* What a compaction spent, by stage, and the slots it moved. */
+struct gp_stages {
+    uint64_t score_ns, select_ns, compact_ns, moved;
+};
+
 /* One worker's memory for a boundary: all of one (layer, KV head) at a time. */
 struct boundary_scratch {
     float *logits;         /* [slots_max]                                                       */
@@ -129,7 +134,7 @@ struct boundary_scratch {
     float *query;          /* [key_dim]                                                         */
     uint64_t demand_short,
         demand_long; /* sums over the items this worker took                    */
-    uint64_t score_ns, select_ns, compact_ns, moved;
+    struct gp_stages stages;
 };
 
 /* The same for the cut of a policy with a scorer; [slots_max] each. */
@@ -141,7 +146,6 @@ struct scored_scratch {
     uint32_t *stay;        /* all that stays; scratch of a plan                                 */
     uint64_t *order;       /* scratch of the selection                                          */
     struct gp_move *moves; /* half as many again: circles take one more                         */
-    uint64_t score_ns, select_ns, compact_ns, moved;
 };
 
 /* For tests and measurement: look at a boundary's inputs and outcome.  NULL members are not
@@ -219,7 +223,10 @@ uint32_t gp_engine_threads(uint32_t asked);
 
 /* boundary.c: the scheduler's wishes, carried out on bytes. */
 struct gp_signal gp_boundary_measure(void *ctx, struct gp_seq *seq);
-void gp_boundary_compact(void *ctx, struct gp_seq *seq, const struct gp_retention *r);
+/* A compaction is one item for each (layer, KV head). */
+uint32_t gp_boundary_items(const struct gp_engine *engine);
+void gp_boundary_compact_slice(struct gp_engine *engine, struct gp_seq *seq,
+                               const struct gp_retention *r, uint32_t begin, uint32_t end);
 int gp_boundary_open(struct gp_engine *engine, struct gp_error *err);
 void gp_boundary_close(struct gp_engine *engine);
 
@@ -233,8 +240,16 @@ int gp_scored_check(const struct gp_engine *engine, const struct gp_kv_options *
                     struct gp_error *err);
 /* What the rows of seq leave behind for its scorer. */
 void gp_scored_segment(const struct gp_seq *seq, struct gp_segment *segment);
-/* The scheduler's `compact` for a policy with a scorer. */
-void gp_scored_cut(struct gp_engine *engine, struct gp_seq *seq, const struct gp_retention *r);
+/* One item of the compaction of a policy with a scorer. */
+void gp_scored_cut(struct gp_engine *engine, const struct gp_seq *seq, const struct gp_retention *r,
+                   uint32_t layer, uint32_t head, uint32_t worker, struct gp_stages *stages);
+
+/* compaction.c: the scheduler's `compact` and `copy`. */
+void gp_compaction_run(void *ctx, struct gp_seq *seq, const struct gp_retention *r);
+void gp_compaction_copy(void *ctx, uint32_t from, uint32_t to, uint32_t slots);
+/* A slice of the compactions in flight, beside a step of so many rows; all of them where no row
+ * could run.  Returns whether there was one. */
+bool gp_compaction_advance(struct gp_engine *engine, uint32_t rows);
 
 /* requests.c: the side that other threads see. */
 uint64_t gp_request_id(const struct gp_engine *engine, const struct request *request);

@@ -197,6 +197,8 @@ static void lay_out(const struct gp_engine *engine, struct request *request, str
     events = events > GP_BOUNDARIES_KEPT ? GP_BOUNDARIES_KEPT : events;
     asked->tokens = place_copy(layout, asked->tokens, prompt, sizeof *asked->tokens);
     asked->stop_ids = place_copy(layout, asked->stop_ids, asked->stop_id_count, sizeof(int32_t));
+    if (asked->cache_salt)
+        asked->cache_salt = place_copy(layout, asked->cache_salt, strlen(asked->cache_salt) + 1, 1);
     asked->forced = place_copy(layout, asked->forced, asked->forced_count, sizeof(int32_t));
     asked->sampling.bias = place_copy(layout, asked->sampling.bias, asked->sampling.bias_count,
                                       sizeof *asked->sampling.bias);
@@ -307,6 +309,31 @@ int gp_engine_submit(struct gp_engine *engine, const struct gp_request *asked, u
 
 /* ---- the engine's side ---- */
 
+/* Pages are shared under one salt between keys of one form. */
+static struct gp_prefix_place root_of(const struct request *request)
+{
+    struct {
+        uint64_t salt[2];
+        uint32_t before_rope;
+        uint32_t zero;
+    } key = {.before_rope = gp_policy_needs(&request->kv).rotation};
+    const char *salt = request->asked.cache_salt ? request->asked.cache_salt : "";
+    struct gp_prefix_place place = gp_prefix_root(salt, strlen(salt));
+
+    memcpy(key.salt, place.root, sizeof key.salt);
+    return gp_prefix_root(&key, sizeof key);
+}
+
+/* The first choice computes the prompt, and the others share it. */
+static void share(struct gp_engine *engine, struct request *request, struct choice *choice)
+{
+    bool wants_logits = choice->index == 0 && request->prompt_logprobs;
+    const struct gp_seq *leader = choice->index > 0 ? request->choices[0].seq : NULL;
+
+    gp_sched_share(engine->sched, choice->seq, choice->tokens, root_of(request),
+                   wants_logits ? 0 : UINT32_MAX, leader);
+}
+
 static void start(struct gp_engine *engine, struct request *request)
 {
     for (uint32_t i = 0; i < request->asked.n; i++) {
@@ -317,6 +344,7 @@ static void start(struct gp_engine *engine, struct request *request)
         kv.seed += i;
         choice->seq = gp_sched_add(engine->sched, request->asked.token_count, &kv);
         gp_assert(choice->seq); /* sequences_out bounds them */
+        share(engine, request, choice);
         engine->owners[choice->seq->index] = (struct owner){request, choice};
     }
 }
@@ -396,6 +424,7 @@ static void snapshot(struct gp_engine *engine, struct request *request, struct c
     choice->finish_seen = choice->finish;
     choice->stats_seen = (struct gp_request_stats){
         .prompt_tokens = request->asked.token_count,
+        .cached_tokens = seq->skipped,
         .output_tokens = choice->output_count,
         .seed = request->seed,
         .queue_ns = choice->admitted_ns ? choice->admitted_ns - request->submitted_ns : 0,
@@ -484,6 +513,8 @@ void gp_requests_publish(struct gp_engine *engine)
     }
     engine->stats.running = gp_sched_running(engine->sched);
     engine->stats.waiting = gp_sched_waiting(engine->sched);
+    engine->stats.prefix_asked = gp_sched_prefix_asked(engine->sched);
+    engine->stats.prefix_found = gp_sched_prefix_found(engine->sched);
     engine->stats.pages_free = gp_pool_free_count(engine->pool);
     engine->stats.pages_used = gp_pool_total(engine->pool) - engine->stats.pages_free;
     engine->stats.pages_used_max = gp_pool_used_max(engine->pool);

@@ -83,18 +83,24 @@ static bool take_memory(struct gp_sched *s)
     s->seqs = gp_mem_alloc_array(s->seq_count, sizeof *s->seqs);
     s->logs = gp_mem_alloc_array(s->seq_count, s->log_max);
     s->tables = gp_mem_alloc_array((size_t)o->max_seqs * s->table_max, sizeof *s->tables);
+    s->fresh = gp_mem_alloc_array(s->table_max, sizeof *s->fresh);
     s->slots = gp_mem_alloc_array(o->max_seqs, sizeof *s->slots);
     s->runs = gp_mem_alloc_array(o->max_seqs, sizeof *s->runs);
     s->page_marks = gp_mem_alloc_array(pool_pages, sizeof *s->page_marks);
     s->slot_marks = gp_mem_alloc_array(o->max_seqs, sizeof *s->slot_marks);
-    return s->seqs && s->logs && s->tables && s->slots && s->runs && s->page_marks && s->slot_marks;
+    if (o->prefix_cache && gp_prefix_open(&s->prefix, pool_pages, o->page_tokens, NULL) != GP_OK)
+        return false;
+    return s->seqs && s->logs && s->tables && s->fresh && s->slots && s->runs && s->page_marks &&
+           s->slot_marks;
 }
 
 static void free_memory(struct gp_sched *s)
 {
+    gp_prefix_close(s->prefix);
     gp_mem_free(s->seqs);
     gp_mem_free(s->logs);
     gp_mem_free(s->tables);
+    gp_mem_free(s->fresh);
     gp_mem_free(s->slots);
     gp_mem_free(s->runs);
     gp_mem_free(s->page_marks);
@@ -110,7 +116,7 @@ int gp_sched_open(struct gp_sched **out, struct gp_pool *pool,
 
     if (rc)
         return rc;
-    gp_assert(ops->measure && ops->compact);
+    gp_assert(ops->measure && ops->compact && (ops->copy || !options->prefix_cache));
     struct gp_sched *s = gp_mem_alloc(sizeof *s);
 
     if (!s)
@@ -188,20 +194,36 @@ void gp_sched_note_pages(const struct gp_sched *s, struct gp_seq *seq)
         seq->reached_initial = true;
 }
 
+/* Fill the table: hits first, then pages of its own.  False, and nothing is held, when the pool has
+ * not enough, or would have none left for those who run. */
+static bool fill_table(struct gp_sched *s, struct gp_seq *seq, uint32_t *table, uint32_t *hits)
+{
+    uint32_t spare = s->running.count > 0 ? 1 : 0, held = 0;
+
+    *hits = gp_sched_find_hits(s, seq, table);
+    for (uint32_t i = 0; i < *hits; i++)
+        held += gp_pool_refs(s->pool, table[i]) > 0;
+    if (gp_pool_free_count(s->pool) < seq->need - held + spare)
+        return false;
+    for (uint32_t i = 0; i < *hits; i++)
+        gp_pool_ref(s->pool, table[i]);
+    if (gp_sched_take_pages(s, seq->need - *hits, table + *hits))
+        return true;
+    for (uint32_t i = *hits; i > 0; i--)
+        gp_pool_unref(s->pool, table[i - 1]);
+    return false;
+}
+
 bool gp_sched_admit(struct gp_sched *s, struct gp_seq *seq)
 {
-    uint32_t spare = s->running.count > 0 ? 1 : 0;
-    uint32_t free = gp_pool_free_count(s->pool);
-
     gp_assert(seq->state == GP_SEQ_WAITING && seq->held == 0);
     gp_assert(s->slot_count > 0);
-    if (free < seq->need || free - seq->need < spare)
+    if (seq->need > s->table_max)
         return false;
-    gp_assert(seq->need <= s->table_max);
-    uint32_t slot = s->slots[s->slot_count - 1];
+    uint32_t slot = s->slots[s->slot_count - 1], hits;
     uint32_t *table = s->tables + (size_t)slot * s->table_max;
 
-    if (!gp_pool_take(s->pool, seq->need, table))
+    if (!fill_table(s, seq, table, &hits))
         return false;
     s->slot_count--;
     list_remove(&s->waiting, seq);
@@ -210,6 +232,7 @@ bool gp_sched_admit(struct gp_sched *s, struct gp_seq *seq)
     seq->table = table;
     seq->held = seq->need;
     seq->pages = gp_sched_pages_for(s, seq->prefill_count);
+    gp_sched_take_hits(s, seq, hits);
     gp_sched_note_pages(s, seq);
     list_insert(&s->running, seq);
     if (s->ops.admitted)
@@ -223,6 +246,8 @@ bool gp_sched_admit(struct gp_sched *s, struct gp_seq *seq)
 static void stop_running(struct gp_sched *s, struct gp_seq *seq)
 {
     gp_assert(seq->state == GP_SEQ_RUNNING);
+    if (seq->compacting)
+        gp_sched_abandon(s, seq);
     list_remove(&s->running, seq);
     while (seq->held > 0)
         gp_pool_unref(s->pool, seq->table[--seq->held]);
@@ -235,6 +260,8 @@ static void stop_running(struct gp_sched *s, struct gp_seq *seq)
     seq->log_at = 0;
     seq->has_summaries = false;
     seq->carried = 0;
+    seq->hits = seq->indexed = 0;
+    seq->indexes = false;
 }
 
 /* A replay needs nothing said here: the log and `need` are kept, and what was stopped in the
@@ -243,6 +270,7 @@ static void stop_running(struct gp_sched *s, struct gp_seq *seq)
  * token after these, and the next boundary, wherever it now lies, is decided afresh. */
 void gp_sched_preempt(struct gp_sched *sched, struct gp_seq *seq)
 {
+    gp_sched_drop_run(sched, seq);
     stop_running(sched, seq);
     seq->preempt++;
     if (seq->kv.resume == GP_RESUME_RECOMPUTE) {
@@ -275,6 +303,7 @@ void gp_sched_ran(struct gp_sched *sched, const struct gp_plan *plan)
             seq->decode_steps += fresh;
             seq->pages_sum += (uint64_t)fresh * seq->pages;
         }
+        gp_sched_index_pages(sched, seq);
     }
 }
 
@@ -324,4 +353,19 @@ struct gp_seq *gp_sched_first_running(struct gp_sched *sched)
 struct gp_seq *gp_sched_first_waiting(struct gp_sched *sched)
 {
     return sched->waiting.head;
+}
+
+uint64_t gp_sched_prefix_asked(const struct gp_sched *sched)
+{
+    return sched->prefix_asked;
+}
+
+uint64_t gp_sched_prefix_found(const struct gp_sched *sched)
+{
+    return sched->prefix_found;
+}
+
+struct gp_prefix *gp_sched_prefix(struct gp_sched *sched)
+{
+    return sched->prefix;
 }

@@ -1,8 +1,9 @@
 /* The scheduler: which rows run in a step, who holds which pages, who waits.
  *
- * Knows counts, pages and the policy's decisions; knows no tensor, no token id, no text and no
- * clock. What must touch bytes (measuring demand, compacting) is asked of its owner through struct
- * gp_sched_ops, so the same scheduler runs in the simulator with no model at all.
+ * Knows counts, pages and the policy's decisions; knows no tensor, no text and no clock, and hands
+ * token ids to the prefix index without reading them.  What must touch bytes (measuring demand,
+ * compacting, copying a page) is asked of its owner through struct gp_sched_ops, so the same
+ * scheduler runs in the simulator with no model at all.
  *
  * One thread.  Everything is taken at open; nothing is allocated after. */
 #ifndef GP_ENGINE_SCHED_H
@@ -14,6 +15,7 @@
 #include "base/error.h"
 #include "growpage_options.h"
 #include "kv/pool.h"
+#include "kv/prefix.h"
 #include "policy/policy.h"
 
 #define GP_SLOT_NONE UINT32_MAX
@@ -50,6 +52,25 @@ struct gp_seq {
     uint32_t carried;     /* slots that this run's last compaction left; 0: there was none     */
     bool reached_initial;
 
+    /* Sharing (section 6); what gp_sched_share() was told. */
+    const int32_t *tokens;       /* the owner's, [token_count]; NULL: it shares nothing           */
+    struct gp_prefix_place root; /* of its chain                                                  */
+    uint32_t skip_max;           /* rows that need not run where a hit holds their keys           */
+    const struct gp_seq *leader; /* the choice whose prompt it waits for, or NULL                 */
+    uint64_t leader_arrival;     /* a leader of another number is not the one that was meant      */
+    /* ... and what this run made of it. */
+    uint32_t hits;    /* leading pages that came from the index; their rows store nothing      */
+    bool indexes;     /* its full pages enter the index, until it compacts                     */
+    uint32_t indexed; /* leading pages that `place` is behind                                  */
+    struct gp_prefix_place place;
+    uint32_t skipped; /* rows that its first run did not have to run                           */
+
+    /* A compaction in flight (section 5): seq has no row until it is over. */
+    bool compacting;
+    struct gp_retention retention;
+    uint32_t items_done; /* the owner's: how far it has come                                  */
+    struct gp_seq *compacting_next;
+
     /* The log that a replay repeats (section 6): one entry a boundary, written when the decision is
      * taken, carried out or not: a growth whose page never came is the last thing a replay does. */
     uint8_t *log;        /* [log_max] enum gp_policy_action                                 */
@@ -84,9 +105,12 @@ struct gp_sched_ops {
     /* Measure the demand of seq at its boundary (section 3). */
     struct gp_signal (*measure)(void *ctx, struct gp_seq *seq);
     /* Compress & Hold (section 4), or the cut of a policy with a scorer: keep what r says, in the
-     * sequence's own first pages.  Called before the scheduler changes cached, pages and
-     * carried. */
+     * sequence's first pages, which are its own by now.  Called before the scheduler changes
+     * cached, pages and carried.  Not for what is left to gp_sched_compaction(). */
     void (*compact)(void *ctx, struct gp_seq *seq, const struct gp_retention *r);
+    /* Copy the first `slots` slots of a page to another, for all layers and heads.  May be NULL
+     * where nothing is shared. */
+    void (*copy)(void *ctx, uint32_t from, uint32_t to, uint32_t slots);
     /* A decision was taken (not a replayed one): once for each, for events and traces.  Called
      * when it has been carried out; or before seq gives way, if it must for the page that it
      * wants, with seq->pages still pages_before.  signal is NULL when demand was not measured.
@@ -108,6 +132,9 @@ struct gp_sched_options {
     uint32_t max_waiting;      /* waiting at once, beside those that run        */
     uint32_t context;          /* most tokens of one sequence                   */
     uint32_t watermark;
+    bool prefix_cache; /* pages are shared between sequences with the same beginning */
+    bool asynchronous; /* compactions are left to gp_sched_compaction()                 */
+    enum gp_preempt preempt;
 };
 
 struct gp_sched;
@@ -125,15 +152,34 @@ bool gp_sched_fits(const struct gp_sched *sched, uint32_t prompt_count);
 struct gp_seq *gp_sched_add(struct gp_sched *sched, uint32_t prompt_count,
                             const struct gp_kv_options *kv);
 
+/* Right after gp_sched_add(): let seq take pages of others that begin as it does, and others take
+ * its own.  tokens [token_count], growing with it, stay readable until seq is forgotten.  Of the
+ * rows whose keys and values a hit holds, at most skip_max are left out: those behind them run for
+ * what else they leave behind (logits).  leader, which may be NULL, is a choice of the same prompt
+ * that arrived before: seq waits until it has computed the prompt. */
+void gp_sched_share(struct gp_sched *sched, struct gp_seq *seq, const int32_t *tokens,
+                    struct gp_prefix_place root, uint32_t skip_max, const struct gp_seq *leader);
+
 /* Plan a step: decode rows first, oldest first, passing boundaries as they come; then prompts
  * and replays in chunks; then admissions, unless something was preempted.  The runs stay valid
  * until gp_sched_ran().  A sequence that is alone and cannot go on is put into GP_SEQ_DONE and
  * reported in *stuck (NULL otherwise).  True: there is at least one row.  False: no row can run;
- * nothing is left, or *stuck is set and the next plan goes on with the others. */
+ * nothing is left, or *stuck is set and the next plan goes on with the others, or a compaction has
+ * to be finished first. */
 bool gp_sched_plan(struct gp_sched *sched, struct gp_plan *plan, struct gp_seq **stuck);
+
+/* Rows of a run that find their keys and values in place: the first so many of it. */
+uint32_t gp_sched_stored(const struct gp_sched *sched, const struct gp_run *run);
 
 /* All rows of the plan have run: advance computed, cached, has_summaries. */
 void gp_sched_ran(struct gp_sched *sched, const struct gp_plan *plan);
+
+/* The sequence whose compaction is in flight, or NULL.  Its owner carries out seq->retention, in as
+ * many slices as it likes, between a gp_sched_ran() and the next plan, and then calls
+ * gp_sched_compacted(): from the next plan on seq runs again.  Preempted or finished in the
+ * middle, it is simply in flight no more. */
+struct gp_seq *gp_sched_compaction(struct gp_sched *sched);
+void gp_sched_compacted(struct gp_sched *sched, struct gp_seq *seq);
 
 /* A token was drawn for seq (its run was `last`) and is to be run: token_count grows by one.
  * Between a run that was `last` and the next plan a sequence is appended to or finished. */
@@ -150,9 +196,14 @@ uint32_t gp_sched_running(const struct gp_sched *sched);
 uint32_t gp_sched_waiting(const struct gp_sched *sched);
 struct gp_seq *gp_sched_first_running(struct gp_sched *sched); /* oldest first, by next */
 struct gp_seq *gp_sched_first_waiting(struct gp_sched *sched);
+/* Tokens that were looked for in the prefix index at admissions, and those that were found. */
+uint64_t gp_sched_prefix_asked(const struct gp_sched *sched);
+uint64_t gp_sched_prefix_found(const struct gp_sched *sched);
+/* Test hook: the index itself, or NULL. */
+struct gp_prefix *gp_sched_prefix(struct gp_sched *sched);
 
 /* Walk everything: every page of the pool is held by exactly the sequences whose tables name it,
- * query slots are bound once, cached <= pages * b, order of arrival, counters. */
+ * query slots are bound once, cached <= pages * b, order of arrival, counters, compactions. */
 void gp_sched_check(const struct gp_sched *sched);
 
 /* Test hook: preempt seq now, as if the pool had run dry. */

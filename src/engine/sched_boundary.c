@@ -19,14 +19,14 @@
  * A replay holds its peak from the start and uses `pages` of it.  A compaction in the middle
  * lowers `pages` (a shrink, or the cut of a long prompt) but gives nothing back while the log
  * still has growths to come; when its last entry has been carried out, what is held beyond
- * `pages` goes.
+ * `pages` goes.  It shares no page (sched_share.c), so a compaction in it needs none.
  *
  * CUTS
  *
  * A policy with a scorer may have a trigger of its own, every so many tokens.  Such a cut is no
- * boundary: it asks the pool for nothing, nobody can deny it, and when it comes follows from the
- * sequence's own counts.  So it is not in the log, and a replay makes the same cuts because it
- * comes by the same counts. */
+ * boundary: nobody can deny it, though others may have to make room for the pages that stand in for
+ * shared ones, and when it comes follows from the sequence's own counts.  So it is not in the
+ * log, and a replay makes the same cuts because it comes by the same counts. */
 #include <stddef.h>
 
 #include "base/assert.h"
@@ -68,27 +68,30 @@ static bool take_page(struct gp_sched *s, struct gp_seq *seq)
     if (!alone && gp_pool_free_count(s->pool) <= s->options.watermark)
         return false;
     gp_assert(seq->held < s->table_max || gp_pool_free_count(s->pool) == 0);
-    if (!gp_pool_take(s->pool, 1, &seq->table[seq->held]))
+    if (!gp_sched_take_pages(s, 1, &seq->table[seq->held]))
         return false;
     seq->held++;
     return true;
 }
 
-static void compact(struct gp_sched *s, struct gp_seq *seq, const struct gp_retention *r)
+/* What an action makes of the pages: *r of a compaction, NULL of a growth. */
+static const struct gp_retention *compaction_of(const struct gp_sched *s, const struct gp_seq *seq,
+                                                enum gp_policy_action action,
+                                                struct gp_retention *r)
 {
-    s->ops.compact(s->ops.ctx, seq, r);
-    seq->cached = r->keep + r->protect;
-    seq->carried = seq->cached;
-    seq->pages = r->pages_after;
+    if (action == GP_DO_GROW)
+        return NULL;
+    *r = gp_policy_retention(&seq->kv, s->options.page_tokens, seq->pages, action);
+    return r;
 }
 
-static void give_surplus(struct gp_sched *s, struct gp_seq *seq)
+/* A compaction wants pages that stand in for shared ones, a growth (r is NULL) a page. */
+static bool take_what_it_wants(struct gp_sched *s, struct gp_seq *seq, const struct gp_retention *r)
 {
-    while (seq->log_at == seq->log_count && seq->held > seq->pages)
-        gp_pool_unref(s->pool, seq->table[--seq->held]);
+    return r ? gp_sched_own_pages(s, seq, r->pages_after) : take_page(s, seq);
 }
 
-/* Entry log_at of the log; a growth's page is held already. */
+/* Entry log_at of the log; what it needs is held already. */
 static void carry_out(struct gp_sched *s, struct gp_seq *seq)
 {
     enum gp_policy_action action = (enum gp_policy_action)seq->log[seq->log_at];
@@ -98,13 +101,12 @@ static void carry_out(struct gp_sched *s, struct gp_seq *seq)
     if (action == GP_DO_GROW) {
         seq->pages++;
         gp_sched_note_pages(s, seq);
+        gp_sched_give_surplus(s, seq);
     } else {
-        struct gp_retention r =
-            gp_policy_retention(&seq->kv, s->options.page_tokens, seq->pages, action);
+        struct gp_retention r;
 
-        compact(s, seq, &r);
+        gp_sched_compact(s, seq, compaction_of(s, seq, action, &r));
     }
-    give_surplus(s, seq);
 }
 
 static void write_log(const struct gp_sched *s, struct gp_seq *seq, enum gp_policy_action action)
@@ -122,17 +124,52 @@ static void tell(const struct gp_sched *s, const struct gp_seq *seq, struct gp_d
         s->ops.boundary(s->ops.ctx, seq, decision, signal, pages_before);
 }
 
-/* Preempt the newest until seq has its page, or is itself the newest. */
-static enum gp_boundary_outcome make_room(struct gp_sched *s, struct gp_seq *seq)
+/* An order of all that run: whoever is last in it gives way to nobody, and so finishes. */
+static bool yields_to(const struct gp_sched *s, const struct gp_seq *a, const struct gp_seq *b)
+{
+    if (s->options.preempt == GP_PREEMPT_LEAST_COMPUTED && a->computed != b->computed)
+        return a->computed < b->computed;
+    return a->arrival > b->arrival;
+}
+
+/* The first of those that yield to seq, or seq; but a compaction in flight has work in it, so if
+ * another can give way, that one does. */
+static struct gp_seq *who_gives_way(struct gp_sched *s, struct gp_seq *seq)
+{
+    struct gp_seq *found = seq;
+
+    for (struct gp_seq *at = s->running.head; at; at = at->next) {
+        if (!yields_to(s, at, seq))
+            continue;
+        if (found == seq || at->compacting < found->compacting ||
+            (at->compacting == found->compacting && yields_to(s, at, found)))
+            found = at;
+    }
+    return found;
+}
+
+/* Preempt others until seq has what it wants, or nobody yields to it. */
+static enum gp_boundary_outcome make_room(struct gp_sched *s, struct gp_seq *seq,
+                                          const struct gp_retention *r)
 {
     do {
-        struct gp_seq *newest = s->running.tail;
+        struct gp_seq *other = who_gives_way(s, seq);
 
-        if (newest == seq)
+        if (other == seq)
             return s->running.count > 1 ? GP_BOUNDARY_GAVE_WAY : GP_BOUNDARY_STUCK;
-        gp_sched_preempt(s, newest);
-    } while (!take_page(s, seq));
+        gp_sched_preempt(s, other);
+    } while (!take_what_it_wants(s, seq, r));
     return GP_BOUNDARY_PASSED;
+}
+
+/* seq cannot go on: it waits for others, or, alone, for nothing. */
+static void carry_out_outcome(struct gp_sched *s, struct gp_seq *seq,
+                              enum gp_boundary_outcome outcome)
+{
+    if (outcome == GP_BOUNDARY_GAVE_WAY)
+        gp_sched_preempt(s, seq);
+    if (outcome == GP_BOUNDARY_STUCK)
+        gp_sched_finish(s, seq);
 }
 
 static enum gp_boundary_outcome decide(struct gp_sched *s, struct gp_seq *seq)
@@ -154,28 +191,29 @@ static enum gp_boundary_outcome decide(struct gp_sched *s, struct gp_seq *seq)
     if (measured)
         signal = s->ops.measure(s->ops.ctx, seq);
     struct gp_decision decision = gp_policy_decide(&seq->kv, &view, signal.delta);
-    bool denied = decision.action == GP_DO_GROW && !take_page(s, seq);
+    struct gp_retention room;
+    const struct gp_retention *r = compaction_of(s, seq, decision.action, &room);
+    bool ready = take_what_it_wants(s, seq, r);
 
     count_decision(seq, decision);
-    if (denied) {
+    if (!ready && !r) {
         seq->fallback++;
         if (seq->kv.fallback == GP_FALLBACK_COMPRESS && gp_policy_may_compress(&seq->kv, &view))
             decision = (struct gp_decision){GP_DO_COMPRESS, GP_BECAUSE_FALLBACK};
+        r = compaction_of(s, seq, decision.action, &room);
+        ready = r && take_what_it_wants(s, seq, r);
     }
     write_log(s, seq, decision.action);
-    if (denied && decision.action == GP_DO_GROW)
-        outcome = make_room(s, seq);
+    if (!ready)
+        outcome = make_room(s, seq, r);
     if (outcome == GP_BOUNDARY_PASSED)
         carry_out(s, seq);
     tell(s, seq, decision, measured ? &signal : NULL, pages_before);
-    if (outcome == GP_BOUNDARY_GAVE_WAY)
-        gp_sched_preempt(s, seq);
-    if (outcome == GP_BOUNDARY_STUCK)
-        gp_sched_finish(s, seq);
+    carry_out_outcome(s, seq, outcome);
     return outcome;
 }
 
-enum gp_boundary_outcome gp_sched_pass_boundary(struct gp_sched *s, struct gp_seq *seq)
+static enum gp_boundary_outcome pass_boundary(struct gp_sched *s, struct gp_seq *seq)
 {
     gp_assert(gp_seq_at_boundary(s, seq));
     gp_assert(seq->computed >= seq->prefill_count);
@@ -191,21 +229,37 @@ uint32_t gp_sched_rows_to_cut(const struct gp_sched *s, const struct gp_seq *seq
                                  seq->computed, seq->cached);
 }
 
-void gp_sched_pass_cut(struct gp_sched *s, struct gp_seq *seq)
+static enum gp_boundary_outcome pass_cut(struct gp_sched *s, struct gp_seq *seq)
 {
     uint32_t pages_before = seq->pages;
-
-    if (gp_sched_rows_to_cut(s, seq) > 0)
-        return;
+    enum gp_boundary_outcome outcome = GP_BOUNDARY_PASSED;
     struct gp_retention r = gp_policy_cut(&seq->kv, s->options.page_tokens, seq->pages);
 
-    compact(s, seq, &r);
-    give_surplus(s, seq);
+    if (!gp_sched_own_pages(s, seq, r.pages_after))
+        outcome = make_room(s, seq, &r);
+    if (outcome != GP_BOUNDARY_PASSED) {
+        carry_out_outcome(s, seq, outcome);
+        return outcome;
+    }
+    gp_sched_compact(s, seq, &r);
     if (seq->computed <= seq->cut_at)
-        return;
+        return outcome;
     seq->cut_at = seq->computed;
     seq->cuts++;
     /* One for every token would be no news. */
     if (seq->kv.trigger == GP_TRIGGER_STEPS)
         tell(s, seq, (struct gp_decision){GP_DO_COMPRESS, GP_BECAUSE_POLICY}, NULL, pages_before);
+    return outcome;
+}
+
+enum gp_boundary_outcome gp_sched_make_slot(struct gp_sched *s, struct gp_seq *seq)
+{
+    enum gp_boundary_outcome outcome = GP_BOUNDARY_PASSED;
+
+    gp_assert(!seq->compacting);
+    if (gp_sched_rows_to_cut(s, seq) == 0)
+        outcome = pass_cut(s, seq);
+    if (outcome == GP_BOUNDARY_PASSED && !seq->compacting && gp_seq_at_boundary(s, seq))
+        outcome = pass_boundary(s, seq);
+    return outcome;
 }

@@ -1,5 +1,6 @@
-/* The scheduler's inside, shared by its four files: sched.c (life of a sequence), sched_boundary.c
- * (what happens when pages are full), sched_plan.c (the step), sched_check.c (the walker). */
+/* The scheduler's inside, shared by its files: sched.c (life of a sequence), sched_boundary.c (what
+ * happens when pages are full), sched_compact.c (compactions, and the pages they may write),
+ * sched_share.c (pages that several hold), sched_plan.c (the step), sched_check.c (the walker). */
 #ifndef GP_ENGINE_SCHED_INTERNAL_H
 #define GP_ENGINE_SCHED_INTERNAL_H
 
@@ -13,6 +14,7 @@ struct gp_seq_list {
 
 struct gp_sched {
     struct gp_pool *pool;
+    struct gp_prefix *prefix; /* NULL: nothing is shared */
     struct gp_sched_options options;
     struct gp_sched_ops ops;
 
@@ -21,6 +23,7 @@ struct gp_sched {
     struct gp_seq *free; /* linked by next                         */
     struct gp_seq_list running;
     struct gp_seq_list waiting;
+    struct gp_seq *compacting, *compacting_last; /* oldest first, linked by compacting_next */
     uint64_t arrival_next;
 
     /* A running sequence has a query slot, and the block table of the same number. */
@@ -28,11 +31,14 @@ struct gp_sched {
     uint32_t slot_count;
     uint32_t *tables; /* [max_seqs][table_max]                  */
     uint32_t table_max;
-    uint8_t *logs; /* [seq_count][log_max]                   */
+    uint32_t *fresh; /* [table_max] pages that will stand in for shared ones */
+    uint8_t *logs;   /* [seq_count][log_max]                  */
     uint32_t log_max;
 
-    struct gp_run *runs; /* [max_seqs] the plan's                  */
-    bool preempted;      /* somebody, since the plan began         */
+    struct gp_run *runs;  /* [max_seqs] the plan's                  */
+    struct gp_plan *plan; /* the one that is being made, or NULL    */
+    bool preempted;       /* somebody, since the plan began         */
+    uint64_t prefix_asked, prefix_found;
 
     uint32_t *page_marks; /* [pages of the pool] gp_sched_check()'s */
     uint8_t *slot_marks;  /* [max_seqs]                             */
@@ -49,6 +55,9 @@ static inline bool gp_seq_at_boundary(const struct gp_sched *s, const struct gp_
     return seq->cached == seq->pages * s->options.page_tokens;
 }
 
+/* Take pages whose bytes are about to be overwritten, or none (false). */
+bool gp_sched_take_pages(struct gp_sched *s, uint32_t n, uint32_t *pages);
+
 /* Take a waiting sequence's pages and slot and let it run from its first token, or change nothing
  * (false) when the pages are not there. */
 bool gp_sched_admit(struct gp_sched *s, struct gp_seq *seq);
@@ -56,19 +65,46 @@ bool gp_sched_admit(struct gp_sched *s, struct gp_seq *seq);
 /* Rows that seq may run before the trigger of its policy cuts; 0: it cuts now. */
 uint32_t gp_sched_rows_to_cut(const struct gp_sched *s, const struct gp_seq *seq);
 
-/* Carry out the cut that is due, if one is. */
-void gp_sched_pass_cut(struct gp_sched *s, struct gp_seq *seq);
-
 /* P grew, or began: keep what follows from it. */
 void gp_sched_note_pages(const struct gp_sched *s, struct gp_seq *seq);
 
+/* seq was preempted: its row is in the plan no more. */
+void gp_sched_drop_run(struct gp_sched *s, const struct gp_seq *seq);
+
+/* ---- sharing ---- */
+
+/* The pages of the index that seq begins with, into pages [need], and how many. */
+uint32_t gp_sched_find_hits(struct gp_sched *s, struct gp_seq *seq, uint32_t *pages);
+/* seq has been given its table, the first `hits` pages of which come from the index: skip what need
+ * not run. */
+void gp_sched_take_hits(struct gp_sched *s, struct gp_seq *seq, uint32_t hits);
+/* Must seq wait for the prompt of its leader? */
+bool gp_sched_awaits_leader(const struct gp_seq *seq);
+/* Rows of seq have run: its full pages enter the index. */
+void gp_sched_index_pages(struct gp_sched *s, struct gp_seq *seq);
+
+/* ---- compaction ---- */
+
+/* Make the first pages_after pages of seq its own, in the table and in the index.  False, and
+ * nothing has changed, when pages are missing for it. */
+bool gp_sched_own_pages(struct gp_sched *s, struct gp_seq *seq, uint32_t pages_after);
+/* Compact, now or, where the scheduler is asynchronous, in flight.  The pages are its own. */
+void gp_sched_compact(struct gp_sched *s, struct gp_seq *seq, const struct gp_retention *r);
+/* What is held beyond the pages in use goes, once the log has no growth to come. */
+void gp_sched_give_surplus(struct gp_sched *s, struct gp_seq *seq);
+/* A sequence in flight stops running. */
+void gp_sched_abandon(struct gp_sched *s, struct gp_seq *seq);
+
+/* ---- boundaries ---- */
+
 enum gp_boundary_outcome {
-    GP_BOUNDARY_PASSED,   /* the next row has a slot                         */
+    GP_BOUNDARY_PASSED,   /* the next row has a slot, or will have one when it is compacted */
     GP_BOUNDARY_GAVE_WAY, /* seq was preempted and waits                     */
     GP_BOUNDARY_STUCK,    /* seq was alone and could not go on; it is DONE   */
 };
 
-/* seq is at a boundary and a row of it is to run: repeat the log, or decide. */
-enum gp_boundary_outcome gp_sched_pass_boundary(struct gp_sched *s, struct gp_seq *seq);
+/* A row of seq is to run: carry out the cut that is due, if one is; and if its pages are full,
+ * repeat the log, or decide. */
+enum gp_boundary_outcome gp_sched_make_slot(struct gp_sched *s, struct gp_seq *seq);
 
 #endif

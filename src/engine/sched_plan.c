@@ -8,38 +8,41 @@
  * 2. Chunks of prompts and replays, oldest first, from the rows that are left.  Several sequences
  *    may be half-way through.
  * 3. Admissions from the front of the queue, and nobody past a front that does not fit: an old
- *    large request must not wait for ever behind small new ones.
+ *    large request must not wait for ever behind small new ones.  A choice waits at the front for
+ *    the prompt of the first choice, which is running: then it shares the prompt's pages.
  *
  * WHO GIVES WAY
  *
  * A decode row whose pages are full passes its boundary here, in step 1, and may need a page that
- * is not there.  Then the newest running sequence gives way, over and over, wherever it stands: a
- * half-done prompt holds pages as well as a decoding stream does, and a rule that spares it would
- * let it and the others wait for each other.  The one who asks may be the newest itself.  Since
- * step 1 goes from oldest to newest, whoever gives way has no row in this plan yet.  Prompts take
+ * is not there.  Then the newest running sequence gives way (or the one that has computed least),
+ * over and over, wherever it stands: a half-done prompt holds pages as well as a decoding stream
+ * does, and a rule that spares it would let it and the others wait for each other.  The one who
+ * asks may be the newest itself.  A row that it had in this plan is taken out again.  Prompts take
  * all their pages when they are admitted and replays their peak, so steps 2 and 3 never ask for a
  * page in the middle.
  *
  * WHY IT NEVER WEDGES
  *
- * Every plan with somebody running runs at least one row of the oldest, or ends it:
+ * Every plan with somebody running runs at least one row of the oldest, or ends it, or waits for
+ * its compaction, which holds all it needs and ends by itself:
  *
- *   - It decodes: at a boundary it grows, compresses, or is denied and preempts all newer ones, one
+ *   - It decodes: at a boundary it grows, compresses, or is denied and preempts the newer ones, one
  *     by one.  If that was not enough it is alone, holds every page there is, and can neither grow
  *     nor compress: it ends, with a reason, instead of blocking the rest.
  *   - It is in a prompt or a replay: step 1 spent at most one row on each of the others, so a row
  *     is left, and step 2 begins with it.  Its pages are held; a boundary inside is repeated from
  *     the log.
  *
- * The oldest gives way to nobody, so it finishes after finitely many plans, and then the next is
- * the oldest.  With nobody running, the front of the queue is admitted if the whole pool can hold
- * it, and ends if it cannot.  A replay always fits: its pages were once held, or decided on while
- * others still held some.
+ * The oldest (or the one that has computed most) gives way to nobody, so it finishes after finitely
+ * many plans, and then another is.  With nobody running, the front of the queue is admitted if the
+ * whole pool can hold it, and ends if it cannot.  A replay always fits: its pages were once held,
+ * or decided on while others still held some.
  *
  * Nobody is admitted in a step that preempted.  The pages that came free were meant for the one
  * who asked; a newcomer would take them, be the newest, and lose them again.  Unless nobody
  * runs: then there is no one to keep them for. */
 #include <stddef.h>
+#include <string.h>
 
 #include "base/assert.h"
 #include "engine/sched_internal.h"
@@ -72,24 +75,47 @@ static void add_run(struct gp_sched *s, struct gp_plan *plan, struct gp_seq *seq
     plan->row_count += count;
 }
 
+void gp_sched_drop_run(struct gp_sched *s, const struct gp_seq *seq)
+{
+    struct gp_plan *plan = s->plan;
+
+    for (uint32_t i = 0; plan && i < plan->run_count; i++) {
+        if (plan->runs[i].seq != seq)
+            continue;
+        plan->row_count -= plan->runs[i].count;
+        plan->run_count--;
+        memmove(&plan->runs[i], &plan->runs[i + 1], (plan->run_count - i) * sizeof plan->runs[i]);
+        return;
+    }
+}
+
+/* The oldest that runs and is newer than `arrival`. */
+static struct gp_seq *next_running(const struct gp_sched *s, uint64_t arrival)
+{
+    struct gp_seq *seq = s->running.head;
+
+    while (seq && seq->arrival <= arrival)
+        seq = seq->next;
+    return seq;
+}
+
 static void plan_decodes(struct gp_sched *s, struct gp_plan *plan, struct gp_seq **stuck)
 {
     struct gp_seq *next;
 
     for (struct gp_seq *seq = s->running.head; seq; seq = next) {
-        if (is_decoding(seq)) {
-            enum gp_boundary_outcome outcome = GP_BOUNDARY_PASSED;
+        enum gp_boundary_outcome outcome = GP_BOUNDARY_PASSED;
 
-            gp_sched_pass_cut(s, seq);
-            if (gp_seq_at_boundary(s, seq))
-                outcome = gp_sched_pass_boundary(s, seq);
-            if (outcome == GP_BOUNDARY_STUCK)
-                *stuck = seq;
-            /* Whoever gave way was the newest, whoever is stuck was alone: nobody is behind it. */
-            if (outcome != GP_BOUNDARY_PASSED)
-                return;
-            add_run(s, plan, seq, 1);
+        if (is_decoding(seq) && !seq->compacting)
+            outcome = gp_sched_make_slot(s, seq);
+        if (outcome == GP_BOUNDARY_STUCK)
+            *stuck = seq;
+        if (outcome != GP_BOUNDARY_PASSED) {
+            next = next_running(s, seq->arrival);
+            continue;
         }
+        if (is_decoding(seq) && !seq->compacting)
+            add_run(s, plan, seq, 1);
         next = seq->next;
     }
 }
@@ -100,11 +126,12 @@ static void plan_chunk(struct gp_sched *s, struct gp_plan *plan, struct gp_seq *
 {
     uint32_t count = remaining(seq), left = rows_left(s, plan);
 
-    gp_sched_pass_cut(s, seq);
-    if (gp_seq_at_boundary(s, seq)) {
-        gp_assert(seq->log_at < seq->log_count);
-        gp_sched_pass_boundary(s, seq);
-    }
+    enum gp_boundary_outcome outcome = gp_sched_make_slot(s, seq);
+
+    /* Boundaries in here are repeated from the log. */
+    gp_assert(outcome == GP_BOUNDARY_PASSED);
+    if (seq->compacting)
+        return;
     uint32_t slots = seq->pages * s->options.page_tokens - seq->cached;
     uint32_t to_cut = gp_sched_rows_to_cut(s, seq);
 
@@ -116,13 +143,15 @@ static void plan_chunk(struct gp_sched *s, struct gp_plan *plan, struct gp_seq *
 static void plan_chunks(struct gp_sched *s, struct gp_plan *plan)
 {
     for (struct gp_seq *seq = s->running.head; seq; seq = seq->next)
-        if (!is_decoding(seq) && rows_left(s, plan) > 0)
+        if (!is_decoding(seq) && !seq->compacting && rows_left(s, plan) > 0)
             plan_chunk(s, plan, seq);
 }
 
 static bool may_admit(const struct gp_sched *s, const struct gp_plan *plan)
 {
     if (!s->waiting.head || s->running.count == s->options.max_seqs || rows_left(s, plan) == 0)
+        return false;
+    if (gp_sched_awaits_leader(s->waiting.head))
         return false;
     return !s->preempted || s->running.count == 0;
 }
@@ -148,9 +177,11 @@ bool gp_sched_plan(struct gp_sched *sched, struct gp_plan *plan, struct gp_seq *
     *plan = (struct gp_plan){.runs = sched->runs};
     *stuck = NULL;
     sched->preempted = false;
+    sched->plan = plan;
     plan_decodes(sched, plan, stuck);
     plan_chunks(sched, plan);
     plan_admissions(sched, plan, stuck);
-    gp_assert(plan->row_count > 0 || sched->running.count == 0);
+    sched->plan = NULL;
+    gp_assert(plan->row_count > 0 || sched->running.count == 0 || sched->compacting);
     return plan->row_count > 0;
 }

@@ -206,7 +206,7 @@ void gp_scored_segment(const struct gp_seq *seq, struct gp_segment *segment)
 
     segment->keep_queries = needs.window > 0;
     segment->query_slot = seq->query_slot;
-    segment->add_memory = needs.scorer && seq->kv.scorer.source == GP_SCORE_ALL;
+    segment->add_memory = needs.every_row;
     segment->join = seq->kv.scorer.group;
     segment->positions = needs.positions;
     segment->cache_positions = needs.rotation;
@@ -363,7 +363,8 @@ static void move_words(const struct cut *c, uint32_t *words, uint32_t layer, uin
     }
 }
 
-static void cut_head(const struct cut *c, uint32_t layer, uint32_t head, struct scored_scratch *s)
+static void cut_head(const struct cut *c, uint32_t layer, uint32_t head, struct scored_scratch *s,
+                     struct gp_stages *stages)
 {
     struct gp_engine *engine = c->engine;
     struct gp_cache *cache = &engine->cache;
@@ -384,42 +385,17 @@ static void cut_head(const struct cut *c, uint32_t layer, uint32_t head, struct 
         move_words(c, (uint32_t *)cache->memory, layer, head, s->moves, moves);
     if (c->needs.positions)
         move_words(c, cache->positions, layer, head, s->moves, moves);
-    s->score_ns += t1 - t0;
-    s->select_ns += t2 - t1;
-    s->compact_ns += gp_clock_ns() - t2;
-    s->moved += moves;
+    stages->score_ns += t1 - t0;
+    stages->select_ns += t2 - t1;
+    stages->compact_ns += gp_clock_ns() - t2;
+    stages->moved += moves;
 }
 
-static void cut_items(void *ctx, uint32_t begin, uint32_t end, uint32_t worker)
+void gp_scored_cut(struct gp_engine *engine, const struct gp_seq *seq, const struct gp_retention *r,
+                   uint32_t layer, uint32_t head, uint32_t worker, struct gp_stages *stages)
 {
-    const struct cut *c = ctx;
-    uint32_t heads = c->engine->model->weights->hp.kv_head_count;
-
-    for (uint32_t item = begin; item < end; item++)
-        cut_head(c, item / heads, item % heads, &c->engine->scored_scratch[worker]);
-}
-
-void gp_scored_cut(struct gp_engine *engine, struct gp_seq *seq, const struct gp_retention *r)
-{
-    const struct gp_hparams *hp = &engine->model->weights->hp;
-    struct choice *choice = engine->owners[seq->index].choice;
     struct cut c = {engine, seq, r, gp_policy_needs(&seq->kv), seq->cached};
 
-    gp_assert(seq->has_summaries && r->keep + r->protect < c.slots);
-    if (engine->hooks.compacting)
-        engine->hooks.compacting(engine->hooks.ctx, engine, seq, r);
-    gp_workers_run(engine->workers, hp->layer_count * hp->kv_head_count, 1, cut_items, &c);
-    for (uint32_t i = 0; i < engine->options.threads; i++) {
-        struct scored_scratch *s = &engine->scored_scratch[i];
-
-        choice->score_ns += s->score_ns;
-        choice->select_ns += s->select_ns;
-        choice->compact_ns += s->compact_ns;
-        choice->moved += s->moved;
-        engine->stats.score_ns += s->score_ns;
-        engine->stats.select_ns += s->select_ns;
-        engine->stats.compact_ns += s->compact_ns;
-        s->score_ns = s->select_ns = s->compact_ns = s->moved = 0;
-    }
-    gp_tracer_compacted(engine, seq, r);
+    gp_assert(r->keep + r->protect < c.slots);
+    cut_head(&c, layer, head, &engine->scored_scratch[worker], stages);
 }

@@ -28,7 +28,9 @@ void gp_step_boundary(void *ctx, const struct gp_seq *seq, struct gp_decision de
     *event = (struct gp_boundary_event){
         .tokens = seq->computed,
         .pages_before = pages_before,
-        .pages_after = decision.action == GP_DO_GROW ? pages_before + 1 : seq->pages,
+        .pages_after = decision.action == GP_DO_GROW ? pages_before + 1
+                       : seq->compacting             ? seq->retention.pages_after
+                                                     : seq->pages,
         .action = (enum gp_action)decision.action,
         .cause = (enum gp_cause)decision.cause,
         .has_delta = signal != NULL,
@@ -82,6 +84,7 @@ static void add_segment(struct gp_engine *engine, struct gp_segment *segment,
         .beta_short = seq->kv.beta_short,
         .beta_long = seq->kv.beta_long,
         .logits_from = run->last ? run->count - 1 : run->count,
+        .store_from = gp_sched_stored(engine->sched, run),
     };
     if (scored)
         gp_scored_segment(seq, segment);
@@ -381,6 +384,8 @@ uint32_t gp_engine_step(struct gp_engine *engine)
         gp_sched_ran(engine->sched, &plan);
         draw_tokens(engine, &plan, wanted);
     }
+    bool compacted = gp_compaction_advance(engine, rows);
+
 #ifdef GP_DEBUG
     gp_sched_check(engine->sched);
     gp_pool_check(engine->pool);
@@ -388,8 +393,8 @@ uint32_t gp_engine_step(struct gp_engine *engine)
     gp_requests_publish(engine);
     gp_tracer_flush(engine);
     gp_mem_thaw();
-    /* One that ended stuck was work, too: the next step may find rows for the others. */
-    return rows == 0 && stuck ? 1 : rows;
+    /* One that ended stuck was work, too, and so was a compaction: the next step may find rows. */
+    return rows == 0 && (stuck || compacted) ? 1 : rows;
 }
 
 void gp_engine_run(struct gp_engine *engine)

@@ -333,7 +333,7 @@ static void finish_query_head(const struct gp_forward *f, const struct gp_segmen
     }
 }
 
-/* With positions: each row's own, for every slot that it writes. */
+/* Each row's own, for every slot that it writes. */
 static void note_positions(const struct gp_forward *f, const struct gp_segment *s, uint32_t head)
 {
     const struct gp_hparams *hp = &f->weights->hp;
@@ -374,7 +374,8 @@ static void finish_kv_head(const struct gp_forward *f, const struct gp_segment *
             f->kernels->add(v, layer->v_bias + v_at, hp->value_dim);
         f->kernels->kv_store(&view, s->slot_begin + i, k, v);
     }
-    if (s->positions)
+    /* Whoever hits this page later may need them. */
+    if (f->cache->positions)
         note_positions(f, s, head);
 }
 

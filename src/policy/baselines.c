@@ -133,6 +133,7 @@ struct gp_policy_needs gp_policy_needs(const struct gp_kv_options *options)
         .memory = s->source == GP_SCORE_ALL || s->history != GP_HISTORY_NONE,
         .positions = options->trigger == GP_TRIGGER_TOKEN,
         .rotation = s->cache_positions,
+        .every_row = s->source == GP_SCORE_ALL,
     };
 }
 

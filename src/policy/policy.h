@@ -44,6 +44,7 @@ struct gp_policy_needs {
     bool memory;     /* a number a slot that stays with it                       */
     bool positions;  /* each slot's place in the sequence                        */
     bool rotation;   /* keys before RoPE, and room to rotate a whole cache       */
+    bool every_row;  /* scores are made by all rows: none may be left out        */
 };
 struct gp_policy_needs gp_policy_needs(const struct gp_kv_options *options);
 

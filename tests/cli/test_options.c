@@ -326,7 +326,8 @@ static void every_switch_of_the_method_is_set(void **state)
                "--kv-initial-pages 2 --kv-metric exp-entropy --kv-summary-init zero "
                "--kv-gqa-demand per-query-head --kv-gqa-score mean --kv-score-domain all "
                "--kv-max-pages 9 --kv-pressure 0.5 --kv-fallback preempt --kv-resume recompute "
-               "--kv-watermark 3 --kv-pages 77 --kv-sync --kv-compact fill --preempt newest",
+               "--kv-watermark 3 --kv-pages 77 --kv-sync --kv-compact fill "
+               "--no-prefix-cache --preempt least-computed",
                &s, &err),
         GP_OK);
     const struct gp_kv_options *kv = &s.engine.kv;
@@ -348,6 +349,8 @@ static void every_switch_of_the_method_is_set(void **state)
     assert_int_equal(kv->fallback, GP_FALLBACK_PREEMPT);
     assert_int_equal(kv->resume, GP_RESUME_RECOMPUTE);
     assert_int_equal(kv->compact, GP_COMPACT_FILL);
+    assert_true(s.engine.kv_sync && s.engine.no_prefix_cache);
+    assert_int_equal(s.engine.preempt, GP_PREEMPT_LEAST_COMPUTED);
     assert_int_equal(s.engine.watermark, 3);
     assert_int_equal(s.engine.kv_pages, 77);
     assert_string_equal(s.prompt_file, "-");
@@ -624,7 +627,7 @@ static void impossible_lines_are_refused(void **state)
         "-m M -p x --kv-type q8_0",
         "-m M -p x --kv-type f64",
         "-m M -p x --kv-compact sort",
-        "-m M -p x --preempt least-computed",
+        "-m M -p x --preempt oldest",
         "-m M -p x --kv-trigger often",
         "-m M -p x --kv-trace=",
         "-m M -p x --host localhost",

@@ -90,6 +90,27 @@ int engine_rig_teardown(void **state)
     return 0;
 }
 
+const char *const engine_rig_policies[RIG_POLICIES] = {
+    "full",     "growpage",  "fixed:48",     "random:0.6",   "inverse",        "shrink:-0.005:32",
+    "gkv:50",   "zipage:48", "rkv:41",       "snapkv:44",    "morphkv:60",     "h2o:40",
+    "rkv:40@9", "gkv:47@16", "snapkv:52@20", "streaming:40", "streaming:40@9", "h2o:40@16",
+};
+
+void engine_rig_set_policy(struct gp_engine_options *options, const char *policy)
+{
+    const char *at = strchr(policy, '@');
+    char text[64];
+    struct gp_error err;
+
+    snprintf(text, sizeof text, "%.*s", (int)strcspn(policy, "@"), policy);
+    if (gp_policy_parse(text, &options->kv, &err))
+        fail_msg("%s", err.message);
+    if (at) {
+        options->kv.trigger = GP_TRIGGER_STEPS;
+        options->kv.trigger_steps = (uint32_t)strtoul(at + 1, NULL, 10);
+    }
+}
+
 struct gp_engine *engine_rig_engine(const struct gp_engine_options *options)
 {
     struct gp_engine *engine;

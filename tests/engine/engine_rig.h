@@ -36,6 +36,13 @@ extern int32_t engine_rig_ids[RIG_PROMPT_MAX];
 int engine_rig_setup(void **state);
 int engine_rig_teardown(void **state);
 
+/* A setting of each policy; a trigger of `steps` follows an @. */
+#define RIG_POLICIES 18u
+
+extern const char *const engine_rig_policies[RIG_POLICIES];
+
+void engine_rig_set_policy(struct gp_engine_options *options, const char *policy);
+
 /* An engine over it. */
 struct gp_engine *engine_rig_engine(const struct gp_engine_options *options);
 

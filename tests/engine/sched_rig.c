@@ -42,7 +42,13 @@ static void preempted(void *ctx, struct gp_seq *seq)
 
 void rig_open(struct rig *rig, uint32_t pages, struct gp_sched_options options)
 {
-    struct gp_sched_ops ops = {measure, compact, boundary, preempted, rig};
+    struct gp_sched_ops ops = {
+        .measure = measure,
+        .compact = compact,
+        .boundary = boundary,
+        .preempted = preempted,
+        .ctx = rig,
+    };
     struct gp_sched_options o = options;
 
     o.page_tokens = o.page_tokens ? o.page_tokens : 4;

@@ -32,32 +32,10 @@ static void ask(struct gp_request *request)
     request->sampling.seed = 5;
 }
 
-/* A trigger of `steps` follows an @. */
-static const char *const policies[] = {
-    "full",     "growpage",  "fixed:48",     "random:0.6",   "inverse",        "shrink:-0.005:32",
-    "gkv:50",   "zipage:48", "rkv:41",       "snapkv:44",    "morphkv:60",     "h2o:40",
-    "rkv:40@9", "gkv:47@16", "snapkv:52@20", "streaming:40", "streaming:40@9", "h2o:40@16",
-};
-
-static void set_policy(struct gp_engine_options *options, const char *policy)
-{
-    const char *at = strchr(policy, '@');
-    char text[64];
-    struct gp_error err;
-
-    snprintf(text, sizeof text, "%.*s", (int)strcspn(policy, "@"), policy);
-    if (gp_policy_parse(text, &options->kv, &err))
-        fail_msg("%s", err.message);
-    if (at) {
-        options->kv.trigger = GP_TRIGGER_STEPS;
-        options->kv.trigger_steps = (uint32_t)strtoul(at + 1, NULL, 10);
-    }
-}
-
 static void neighbours_do_not_change_a_request(void **state)
 {
     (void)state;
-    for (size_t p = 0; p < sizeof policies / sizeof *policies; p++) {
+    for (size_t p = 0; p < RIG_POLICIES; p++) {
         struct gp_engine_options options;
         struct gp_request request;
         struct rig_output alone, among;
@@ -66,7 +44,7 @@ static void neighbours_do_not_change_a_request(void **state)
         int32_t other[300];
 
         engine_rig_options(&options);
-        set_policy(&options, policies[p]);
+        engine_rig_set_policy(&options, engine_rig_policies[p]);
         ask(&request);
         engine_rig_alone(&engine_rig, &options, &request, &alone);
         assert_int_equal(alone.count, OUTPUT);
@@ -99,13 +77,13 @@ static void chunks_threads_and_page_ids_do_not_change_a_request(void **state)
     static const uint32_t chunks[] = {16, 17, 23, 64, 500};
 
     (void)state;
-    for (size_t p = 0; p < sizeof policies / sizeof *policies; p++) {
+    for (size_t p = 0; p < RIG_POLICIES; p++) {
         struct gp_engine_options options;
         struct gp_request request;
         struct rig_output first, other;
 
         engine_rig_options(&options);
-        set_policy(&options, policies[p]);
+        engine_rig_set_policy(&options, engine_rig_policies[p]);
         ask(&request);
         engine_rig_alone(&engine_rig, &options, &request, &first);
         for (uint32_t threads = 1; threads <= 2; threads++)
@@ -162,14 +140,14 @@ static void a_used_pool_does_not_change_a_request(void **state)
 static void preempted_anywhere_and_resumed_gives_the_same_tokens(void **state)
 {
     (void)state;
-    for (size_t p = 0; p < sizeof policies / sizeof *policies; p++) {
+    for (size_t p = 0; p < RIG_POLICIES; p++) {
         struct gp_engine_options options;
         struct gp_request request;
         struct rig_output undisturbed, resumed;
         uint32_t events = 0;
 
         engine_rig_options(&options);
-        set_policy(&options, policies[p]);
+        engine_rig_set_policy(&options, engine_rig_policies[p]);
         options.kv.fallback = GP_FALLBACK_PREEMPT;
         ask(&request);
         engine_rig_alone(&engine_rig, &options, &request, &undisturbed);
@@ -210,9 +188,9 @@ static void preemption_instead_of_fallback_keeps_every_request_its_own(void **st
     uint32_t preempted = 0;
 
     (void)state;
-    for (size_t p = 0; p < sizeof policies / sizeof *policies; p++) {
+    for (size_t p = 0; p < RIG_POLICIES; p++) {
         engine_rig_options(&options);
-        set_policy(&options, policies[p]);
+        engine_rig_set_policy(&options, engine_rig_policies[p]);
         options.kv.fallback = GP_FALLBACK_PREEMPT;
         options.kv_pages = 55;
         assert_int_equal(gp_engine_open(&engine, engine_rig.model, &options, NULL), GP_OK);
@@ -244,10 +222,10 @@ static void a_threshold_that_always_grows_is_full(void **state)
 
     (void)state;
     engine_rig_options(&options);
-    set_policy(&options, "full");
+    engine_rig_set_policy(&options, "full");
     ask(&request);
     engine_rig_alone(&engine_rig, &options, &request, &full);
-    set_policy(&options, "growpage");
+    engine_rig_set_policy(&options, "growpage");
     options.kv.threshold = -2.0; /* delta is never below -1 */
     engine_rig_alone(&engine_rig, &options, &request, &grown);
     assert_true(grown.stats.grow > 0);
@@ -263,13 +241,13 @@ static void a_budget_that_is_never_reached_is_full(void **state)
 
     (void)state;
     engine_rig_options(&options);
-    set_policy(&options, "full");
+    engine_rig_set_policy(&options, "full");
     ask(&request);
     engine_rig_alone(&engine_rig, &options, &request, &full);
-    set_policy(&options, "fixed:1024");
+    engine_rig_set_policy(&options, "fixed:1024");
     engine_rig_alone(&engine_rig, &options, &request, &other);
     engine_rig_assert_same(&full, &other);
-    set_policy(&options, "growpage");
+    engine_rig_set_policy(&options, "growpage");
     options.kv.initial_pages = 12;
     engine_rig_alone(&engine_rig, &options, &request, &other);
     engine_rig_assert_same(&full, &other);
@@ -308,7 +286,7 @@ static void the_page_size_does_not_change_a_full_cache(void **state)
 
     (void)state;
     engine_rig_options(&options);
-    set_policy(&options, "full");
+    engine_rig_set_policy(&options, "full");
     ask(&request);
     engine_rig_alone(&engine_rig, &options, &request, &base);
     for (uint32_t b = 32; b <= 256; b *= 2) {
@@ -352,7 +330,7 @@ static void slots_in_another_order_change_nothing_but_rounding(void **state)
     m.type = GP_TYPE_F32;
     engine_rig_open(&floats, &m, NULL);
     engine_rig_options(&options);
-    set_policy(&options, "full");
+    engine_rig_set_policy(&options, "full");
     options.kv_type = "f32";
     ask(&request);
     engine_rig_alone(&floats, &options, &request, &straight);

@@ -1,6 +1,7 @@
 #include "sim/fake_model.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/assert.h"
 #include "kv/plan.h"
@@ -109,10 +110,10 @@ static void choose(const struct scored *order, uint32_t history, uint32_t page_t
     gp_assert(count == r->keep);
 }
 
-void fake_compact(const struct fake_cache *cache, const uint32_t *table, uint32_t slots,
-                  uint64_t summary, const struct gp_retention *r)
+void fake_compact_head(const struct fake_cache *cache, const uint32_t *table, uint32_t slots,
+                       uint64_t summary, const struct gp_retention *r, uint32_t head)
 {
-    uint32_t history = slots - r->protect;
+    uint32_t history = slots - r->protect, count = 0;
     struct scored order[FAKE_SLOTS_MAX];
     uint32_t kept[FAKE_SLOTS_MAX], moves[2 * FAKE_SLOTS_MAX];
     bool chosen[FAKE_SLOTS_MAX];
@@ -120,19 +121,37 @@ void fake_compact(const struct fake_cache *cache, const uint32_t *table, uint32_
     gp_assert(slots <= FAKE_SLOTS_MAX && r->protect <= slots);
     gp_assert(r->keep + r->protect <= r->pages_after * cache->page_tokens);
     gp_assert(r->keep <= history);
-    for (uint32_t head = 0; head < FAKE_HEADS; head++) {
-        uint32_t count = 0;
+    for (uint32_t i = 0; i < history; i++)
+        order[i] = (struct scored){fake_mix(*cell(cache, table, i, head), summary), i};
+    qsort(order, history, sizeof order[0], best_first);
+    choose(order, history, cache->page_tokens, r, chosen);
+    for (uint32_t i = 0; i < history; i++)
+        if (chosen[i])
+            kept[count++] = i;
+    uint32_t move_count = gp_plan_shift(kept, count, slots, r->protect, moves);
 
-        for (uint32_t i = 0; i < history; i++)
-            order[i] = (struct scored){fake_mix(*cell(cache, table, i, head), summary), i};
-        qsort(order, history, sizeof order[0], best_first);
-        choose(order, history, cache->page_tokens, r, chosen);
-        for (uint32_t i = 0; i < history; i++)
-            if (chosen[i])
-                kept[count++] = i;
-        uint32_t move_count = gp_plan_shift(kept, count, slots, r->protect, moves);
+    for (uint32_t i = 0; i < move_count; i++)
+        *cell(cache, table, moves[2 * i + 1], head) = *cell(cache, table, moves[2 * i], head);
+}
 
-        for (uint32_t i = 0; i < move_count; i++)
-            *cell(cache, table, moves[2 * i + 1], head) = *cell(cache, table, moves[2 * i], head);
-    }
+void fake_compact(const struct fake_cache *cache, const uint32_t *table, uint32_t slots,
+                  uint64_t summary, const struct gp_retention *r)
+{
+    for (uint32_t head = 0; head < FAKE_HEADS; head++)
+        fake_compact_head(cache, table, slots, summary, r, head);
+}
+
+void fake_copy(const struct fake_cache *cache, uint32_t from, uint32_t to, uint32_t slots)
+{
+    size_t page_cells = (size_t)cache->page_tokens * FAKE_HEADS;
+
+    gp_assert(slots <= cache->page_tokens && from != to);
+    memcpy(cache->cells + to * page_cells, cache->cells + from * page_cells,
+           slots * FAKE_HEADS * sizeof *cache->cells);
+}
+
+void fake_cells(const struct fake_cache *cache, const uint32_t *table, uint32_t slot,
+                uint64_t out[FAKE_HEADS])
+{
+    memcpy(out, cell(cache, table, slot, 0), FAKE_HEADS * sizeof *out);
 }

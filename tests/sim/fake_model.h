@@ -41,5 +41,15 @@ struct gp_signal fake_measure(const struct fake_cache *cache, const uint32_t *ta
 /* Compress & Hold over slots [0, slots), one kept set a head. */
 void fake_compact(const struct fake_cache *cache, const uint32_t *table, uint32_t slots,
                   uint64_t summary, const struct gp_retention *r);
+/* One head of it. */
+void fake_compact_head(const struct fake_cache *cache, const uint32_t *table, uint32_t slots,
+                       uint64_t summary, const struct gp_retention *r, uint32_t head);
+
+/* The first slots of a page to another. */
+void fake_copy(const struct fake_cache *cache, uint32_t from, uint32_t to, uint32_t slots);
+
+/* What a slot holds. */
+void fake_cells(const struct fake_cache *cache, const uint32_t *table, uint32_t slot,
+                uint64_t out[FAKE_HEADS]);
 
 #endif

@@ -51,15 +51,19 @@ struct request {
     struct gp_kv_options kv;
     uint32_t prompt_count, output_max, arrive_at, cancel_at;
     struct gp_seq *seq;
+    struct request *leader; /* a choice of the same prompt that arrives before, or NULL */
+    uint32_t salt, skip_max;
+    bool shares;
 
     uint32_t tokens[CONTEXT_MAX + 1];
     uint32_t token_count;
-    uint64_t seen[CONTEXT_MAX]; /* what each row saw when it first ran */
-    uint32_t seen_count;
+    uint64_t seen[CONTEXT_MAX]; /* what each row saw when it first ran; 0: it never did */
+    uint32_t run_from;          /* the first row of the present run */
     struct taken taken[CONTEXT_MAX];
     uint32_t taken_count;
     uint32_t trusted; /* tokens that must be the solo run's */
     uint32_t preempts;
+    bool runs; /* rows of it have run since it was admitted */
     uint32_t cuts;
     uint64_t pages_sum;
 };
@@ -68,7 +72,7 @@ struct request {
 struct marks {
     uint64_t steps, rows, grow, compress, shrink, start, initial, pressure, capped, fallback,
         preempt, gave_way, stuck, cancelled, refused, replayed, recomputed, cut, prefill_overlap,
-        own_cuts, replayed_cuts;
+        own_cuts, replayed_cuts, skipped, stored, stand_ins, tails, in_flight, abandoned;
 };
 
 struct world {
@@ -208,6 +212,16 @@ static void run_solo(struct solo *s, const struct request *request, uint32_t b, 
     }
 }
 
+static uint32_t between(struct gp_rng *rng, uint32_t low, uint32_t high)
+{
+    return low + gp_rng_below(rng, high - low + 1);
+}
+
+static bool one_in(struct gp_rng *rng, uint32_t n)
+{
+    return gp_rng_below(rng, n) == 0;
+}
+
 /* ---- what the scheduler asks of its owner ---- */
 
 static struct gp_signal measure(void *ctx, struct gp_seq *seq)
@@ -225,10 +239,20 @@ static bool cuts_of_its_own(const struct gp_seq *seq, uint32_t b)
     return gp_policy_rows_to_cut(&seq->kv, b, seq->prefill_count, seq->computed, seq->cached) == 0;
 }
 
-static void compact(void *ctx, struct gp_seq *seq, const struct gp_retention *r)
+/* What a scorer goes by was left behind by rows of this run. */
+static void check_rows_have_run(struct world *w, const struct gp_seq *seq)
 {
-    struct world *w = ctx;
+    struct gp_policy_needs needs = gp_policy_needs(&seq->kv);
+    uint32_t run_from = w->owner[seq->index]->run_from;
 
+    CHECK(w, !needs.every_row || run_from == 0);
+    CHECK(w, run_from == 0 || seq->computed - run_from >= needs.window);
+}
+
+static void check_compaction(struct world *w, const struct gp_seq *seq,
+                             const struct gp_retention *r)
+{
+    check_rows_have_run(w, seq);
     CHECK(w, seq->has_summaries);
     if (cuts_of_its_own(seq, w->options.page_tokens)) {
         CHECK(w, seq->cached > r->keep + r->protect);
@@ -236,9 +260,51 @@ static void compact(void *ctx, struct gp_seq *seq, const struct gp_retention *r)
         CHECK(w, seq->pages >= 2);
         CHECK(w, seq->cached == seq->pages * w->options.page_tokens);
     }
+    for (uint32_t i = 0; i < r->pages_after; i++) {
+        CHECK(w, gp_pool_refs(w->pool, seq->table[i]) == 1);
+        CHECK(w, !gp_sched_prefix(w->sched) ||
+                     !gp_prefix_has(gp_sched_prefix(w->sched), seq->table[i]));
+    }
     if (r->pages_after + 1 < seq->pages)
         w->marks->cut++;
+}
+
+static void compact(void *ctx, struct gp_seq *seq, const struct gp_retention *r)
+{
+    struct world *w = ctx;
+
+    check_compaction(w, seq, r);
     fake_compact(&w->cache, seq->table, seq->cached, w->summaries[seq->query_slot], r);
+}
+
+static void copy(void *ctx, uint32_t from, uint32_t to, uint32_t slots)
+{
+    struct world *w = ctx;
+
+    CHECK(w, gp_pool_refs(w->pool, from) >= 1 && gp_pool_refs(w->pool, to) == 1);
+    fake_copy(&w->cache, from, to, slots);
+    if (slots == w->options.page_tokens)
+        w->marks->stand_ins++;
+    else
+        w->marks->tails++;
+}
+
+/* Slices of the compactions in flight: a head at a time, and at least one where nothing else can
+ * run. */
+static void advance_compactions(struct world *w, bool must)
+{
+    for (struct gp_seq *seq; (seq = gp_sched_compaction(w->sched)) != NULL;) {
+        if (!must && one_in(&w->rng, 2))
+            return;
+        must = false;
+        if (seq->items_done == 0)
+            check_compaction(w, seq, &seq->retention);
+        fake_compact_head(&w->cache, seq->table, seq->cached, w->summaries[seq->query_slot],
+                          &seq->retention, seq->items_done++);
+        w->marks->in_flight++;
+        if (seq->items_done == FAKE_HEADS)
+            gp_sched_compacted(w->sched, seq);
+    }
 }
 
 static void boundary(void *ctx, const struct gp_seq *seq, struct gp_decision decision,
@@ -271,24 +337,15 @@ static void preempted(void *ctx, struct gp_seq *seq)
 
     CHECK(w, seq->state == GP_SEQ_WAITING && seq->held == 0);
     r->preempts++;
+    r->runs = false;
     if (seq->kv.resume == GP_RESUME_REPLAY)
         return;
-    r->seen_count = 0;
+    memset(r->seen, 0, sizeof r->seen);
     if (r->token_count < r->trusted)
         r->trusted = r->token_count;
 }
 
 /* ---- making a world ---- */
-
-static uint32_t between(struct gp_rng *rng, uint32_t low, uint32_t high)
-{
-    return low + gp_rng_below(rng, high - low + 1);
-}
-
-static bool one_in(struct gp_rng *rng, uint32_t n)
-{
-    return gp_rng_below(rng, n) == 0;
-}
 
 /* The scheduler sees of a scorer when it cuts and what it leaves. */
 static void make_scored(struct world *w, struct request *r)
@@ -296,7 +353,9 @@ static void make_scored(struct world *w, struct request *r)
     uint32_t b = w->options.page_tokens;
 
     r->kv.protect = between(&w->rng, 1, b - 1);
-    r->kv.scorer = (struct gp_scorer){.window = 1, .keep_order = true};
+    r->kv.scorer = (struct gp_scorer){.window = between(&w->rng, 1, 2 * b), .keep_order = true};
+    if (one_in(&w->rng, 4))
+        r->kv.scorer.source = GP_SCORE_ALL;
     r->kv.scorer.count_prompt = one_in(&w->rng, 2);
     r->kv.budget_tokens = between(&w->rng, r->kv.protect + 1, 6 * b);
     r->kv.trigger = (enum gp_kv_trigger)gp_rng_below(&w->rng, GP_TRIGGER_TOKEN + 1);
@@ -331,6 +390,9 @@ static void make_request(struct world *w, struct request *r)
     r->arrive_at = between(rng, 0, 40);
     if (one_in(rng, 8))
         r->cancel_at = r->arrive_at + between(rng, 0, 60);
+    r->salt = gp_rng_below(rng, 2);
+    r->shares = !one_in(rng, 8);
+    r->skip_max = one_in(rng, 6) ? between(rng, 0, context) : UINT32_MAX;
     for (uint32_t i = 0; i < r->prompt_count; i++)
         r->tokens[i] = (uint32_t)gp_rng_next(rng);
     r->token_count = r->prompt_count;
@@ -338,10 +400,35 @@ static void make_request(struct world *w, struct request *r)
         r->trusted = 0;
 }
 
+/* Begin as another request does, or be another choice of it. */
+static void resemble(struct world *w, struct request *r, struct request *other)
+{
+    if (one_in(&w->rng, 2)) {
+        uint32_t same = between(&w->rng, 0, other->prompt_count);
+
+        same = same < r->prompt_count ? same : r->prompt_count;
+        memcpy(r->tokens, other->tokens, same * sizeof *r->tokens);
+        r->salt = other->salt;
+        return;
+    }
+    memcpy(r->tokens, other->tokens, other->prompt_count * sizeof *r->tokens);
+    r->prompt_count = r->token_count = other->prompt_count;
+    r->arrive_at = other->arrive_at;
+    r->salt = other->salt;
+    r->leader = other;
+}
+
 static void open_world(struct world *w, uint64_t seed, struct marks *marks)
 {
     struct gp_rng *rng = &w->rng;
-    struct gp_sched_ops ops = {measure, compact, boundary, preempted, w};
+    struct gp_sched_ops ops = {
+        .measure = measure,
+        .compact = compact,
+        .copy = copy,
+        .boundary = boundary,
+        .preempted = preempted,
+        .ctx = w,
+    };
     struct gp_error err;
 
     w->rng.state = seed;
@@ -355,6 +442,9 @@ static void open_world(struct world *w, uint64_t seed, struct marks *marks)
         .max_waiting = between(rng, 1, REQUESTS_MAX),
         .context = between(rng, 4, CONTEXT_MAX),
         .watermark = one_in(rng, 4) ? between(rng, 1, 3) : 0,
+        .prefix_cache = !one_in(rng, 4),
+        .asynchronous = one_in(rng, 2),
+        .preempt = one_in(rng, 3) ? GP_PREEMPT_LEAST_COMPUTED : GP_PREEMPT_NEWEST,
     };
     w->options.max_batch_tokens = w->options.max_seqs + between(rng, 0, 20);
     w->cache = (struct fake_cache){w->cells, w->options.page_tokens};
@@ -362,8 +452,13 @@ static void open_world(struct world *w, uint64_t seed, struct marks *marks)
     assert_int_equal(gp_pool_open(&w->pool, between(rng, 2, 16), &err), GP_OK);
     assert_int_equal(gp_sched_open(&w->sched, w->pool, &w->options, &ops, &err), GP_OK);
     w->request_count = between(rng, 1, REQUESTS_MAX);
-    for (uint32_t i = 0; i < w->request_count; i++)
+    if (w->options.prefix_cache && one_in(rng, 4))
+        gp_prefix_force_hash(gp_sched_prefix(w->sched), 1);
+    for (uint32_t i = 0; i < w->request_count; i++) {
         make_request(w, &w->requests[i]);
+        if (i > 0 && one_in(rng, 2))
+            resemble(w, &w->requests[i], &w->requests[gp_rng_below(rng, i)]);
+    }
 }
 
 /* ---- a step ---- */
@@ -452,8 +547,13 @@ static void arrive_and_leave(struct world *w)
                 continue;
             r->fate = LIVE;
             w->owner[r->seq->index] = r;
+            if (r->shares)
+                gp_sched_share(w->sched, r->seq, (const int32_t *)r->tokens,
+                               gp_prefix_root(&r->salt, sizeof r->salt), r->skip_max,
+                               r->leader && r->leader->fate == LIVE ? r->leader->seq : NULL);
         }
         if (r->fate == LIVE && r->cancel_at <= w->step) {
+            w->marks->abandoned += r->seq->compacting;
             gp_sched_finish(w->sched, r->seq);
             w->marks->cancelled++;
             bury(w, r, CANCELLED);
@@ -471,6 +571,7 @@ static void preempt_somebody(struct world *w)
 
     for (uint32_t i = gp_rng_below(&w->rng, gp_sched_running(w->sched)); i > 0; i--)
         seq = seq->next;
+    w->marks->abandoned += seq->compacting;
     gp_sched_preempt(w->sched, seq);
 }
 
@@ -485,31 +586,55 @@ static void write_to(struct world *w, const struct gp_seq *seq, uint32_t slot)
     w->writer[page] = seq->index;
 }
 
+/* A row whose cells are there already leaves them as they are. */
+static uint64_t run_stored(struct world *w, const struct gp_seq *seq, uint32_t slot, uint32_t token,
+                           uint32_t position)
+{
+    uint64_t before[FAKE_HEADS], after[FAKE_HEADS];
+
+    fake_cells(&w->cache, seq->table, slot, before);
+    uint64_t seen = fake_row(&w->cache, seq->table, slot, token, position);
+
+    fake_cells(&w->cache, seq->table, slot, after);
+    CHECK(w, memcmp(before, after, sizeof before) == 0);
+    w->marks->stored++;
+    return seen;
+}
+
 static void run_rows(struct world *w, const struct gp_run *run)
 {
     struct gp_seq *seq = run->seq;
     struct request *r = w->owner[seq->index];
     bool has_summary = seq->has_summaries;
+    uint32_t stored = gp_sched_stored(w->sched, run);
     uint64_t seen = 0;
 
+    CHECK(w, !seq->compacting);
+    if (!r->runs) {
+        r->runs = true;
+        r->run_from = seq->computed;
+        w->marks->skipped += seq->computed;
+    }
     CHECK(w, seq->state == GP_SEQ_RUNNING && run->count > 0);
     CHECK(w, seq->cached + run->count <= seq->pages * w->options.page_tokens);
     CHECK(w, run->last == (seq->computed + run->count == seq->token_count));
     for (uint32_t i = 0; i < run->count; i++) {
         uint32_t position = seq->computed + i;
 
-        write_to(w, seq, seq->cached + i);
-        seen = fake_row(&w->cache, seq->table, seq->cached + i, r->tokens[position], position);
+        if (i < stored) {
+            seen = run_stored(w, seq, seq->cached + i, r->tokens[position], position);
+        } else {
+            write_to(w, seq, seq->cached + i);
+            seen = fake_row(&w->cache, seq->table, seq->cached + i, r->tokens[position], position);
+        }
         if (position >= seq->prefill_count) {
             uint64_t *summary = &w->summaries[seq->query_slot];
 
             *summary = fake_summary(*summary, !has_summary, seen);
             has_summary = true;
         }
-        if (position < r->seen_count)
-            CHECK(w, r->seen[position] == seen);
-        else
-            r->seen[r->seen_count++] = seen;
+        CHECK(w, r->seen[position] == 0 || r->seen[position] == seen);
+        r->seen[position] = seen;
     }
     w->marks->rows += run->count;
 }
@@ -533,20 +658,28 @@ static void draw(struct world *w, const struct gp_run *run)
     }
 }
 
+static bool is_decoding(const struct gp_seq *seq)
+{
+    return !seq->compacting && seq->computed >= seq->prefill_count &&
+           seq->computed + 1 == seq->token_count;
+}
+
 /* Decode rows first, all of them, and both kinds oldest first; but whoever is admitted comes
- * last, and is older than some that run only where the hook preempted out of turn. */
+ * last, and is older than some that run only where others than the newest were preempted. */
 static void check_order(struct world *w, const struct gp_plan *plan)
 {
     uint32_t decoding = 0, planned = 0;
+    bool out_of_turn =
+        w->hook_preempts > 0 || w->options.asynchronous || w->options.preempt != GP_PREEMPT_NEWEST;
 
     for (struct gp_seq *seq = gp_sched_first_running(w->sched); seq; seq = seq->next)
-        decoding += seq->computed >= seq->prefill_count && seq->computed + 1 == seq->token_count;
+        decoding += is_decoding(seq);
     for (uint32_t i = 0; i < plan->run_count; i++) {
         const struct gp_seq *seq = plan->runs[i].seq;
 
-        planned += seq->computed >= seq->prefill_count && seq->computed + 1 == seq->token_count;
+        planned += is_decoding(seq);
         CHECK(w, planned == (i < decoding ? i + 1 : decoding));
-        if (i > 0 && i != decoding && (w->hook_preempts == 0 || i < decoding))
+        if (i > 0 && i != decoding && (!out_of_turn || i < decoding))
             CHECK(w, plan->runs[i - 1].seq->arrival < seq->arrival);
     }
     CHECK(w, planned == decoding);
@@ -580,7 +713,7 @@ static void take_step(struct world *w)
     bool planned = gp_sched_plan(w->sched, &plan, &stuck);
 
     CHECK(w, planned == (plan.row_count > 0));
-    CHECK(w, planned || stuck || !busy);
+    CHECK(w, planned || stuck || !busy || gp_sched_compaction(w->sched));
     gp_sched_check(w->sched);
     if (stuck)
         bury_stuck(w, stuck);
@@ -592,6 +725,7 @@ static void take_step(struct world *w)
         for (uint32_t i = 0; i < plan.run_count; i++)
             draw(w, &plan.runs[i]);
     }
+    advance_compactions(w, !planned);
     gp_sched_check(w->sched);
     gp_pool_check(w->pool);
     w->marks->steps++;
@@ -682,6 +816,10 @@ static void every_world_finishes(void **state)
                   " steps with several prompts\n",
                   m.gave_way, m.stuck, m.cancelled, m.refused, m.replayed, m.recomputed, m.cut,
                   m.own_cuts, m.replayed_cuts, m.prefill_overlap);
+    print_message("# shared: %" PRIu64 " rows skipped, %" PRIu64 " run on what was there, %" PRIu64
+                  " stand-ins, %" PRIu64 " tails copied; in flight: %" PRIu64 " slices, %" PRIu64
+                  " abandoned\n",
+                  m.skipped, m.stored, m.stand_ins, m.tails, m.in_flight, m.abandoned);
     if (worlds < 1000)
         return;
     /* Worlds in which nothing happens prove nothing. */
@@ -689,6 +827,7 @@ static void every_world_finishes(void **state)
     assert_true(m.capped && m.fallback && m.preempt && m.gave_way && m.stuck && m.cancelled);
     assert_true(m.refused && m.replayed && m.recomputed && m.cut && m.prefill_overlap);
     assert_true(m.own_cuts && m.replayed_cuts);
+    assert_true(m.skipped && m.stored && m.stand_ins && m.tails && m.in_flight && m.abandoned);
 }
 
 static void a_world_can_be_run_again(void **state)
