@@ -77,6 +77,9 @@ $B/%.o: %.c $B/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)$(CC) $(COMMON) $(CFLAGS_$(CONFIG)) $(call isa,$<) $(CFLAGS) -MMD -MP -c $< -o $@
 
+# The web page is put into the program by the assembler, which tells nobody of what it reads.
+$B/src/server/page.o: $(wildcard src/server/page/*)
+
 $B/libgrowpage.a: $(LIB_OBJ)
 	@rm -f $@
 	$(call say,AR,$@)ar rcs $@ $^

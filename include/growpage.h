@@ -73,6 +73,9 @@ struct gp_model_info {
 
 GP_API void gp_model_info(const struct gp_model *model, struct gp_model_info *info);
 
+/* The text of the chat template in use; NULL when there is none.  It belongs to the model. */
+GP_API const char *gp_model_template(const struct gp_model *model);
+
 /* Every id that ends a generation; the array belongs to the model. */
 GP_API const int32_t *gp_model_ends(const struct gp_model *model, uint32_t *count);
 

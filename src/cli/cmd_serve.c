@@ -124,6 +124,7 @@ int gp_cmd_serve(struct gp_settings *s)
     options.key_file = s->key_file;
     options.cors_origin = s->cors_origin;
     options.name = name;
+    options.model_path = s->model_path;
     options.chat_variables = s->chat_variables;
     options.split_thoughts = s->reasoning_format != 2;
     options.thought_max = s->thought_max;

@@ -27,6 +27,7 @@ struct gp_model {
     struct gp_gguf *gguf;
     struct gp_tokenizer *tokenizer;
     struct gp_template *template; /* NULL when the file has none                      */
+    char *template_source;        /* its text                                         */
     struct gp_weights *weights;   /* NULL when vocab_only                              */
     enum gp_level level;
     struct gp_kernels kernels;

@@ -51,6 +51,11 @@ static int open_template(struct gp_model *model, const char *replacement, struct
         gp_log_warn("chat template not usable: %s", why.message);
         return GP_OK;
     }
+    if (!rc) {
+        model->template_source = gp_mem_copy(source.bytes, source.length);
+        if (!model->template_source)
+            rc = gp_fail(err, GP_ENOMEM, "out of memory");
+    }
     if (rc)
         gp_error_prefix(err, "chat template");
     return rc;
@@ -117,6 +122,7 @@ void gp_model_close(struct gp_model *model)
         return;
     gp_weights_close(model->weights);
     gp_template_close(model->template);
+    gp_mem_free(model->template_source);
     gp_tokenizer_close(model->tokenizer);
     gp_gguf_close(model->gguf);
     gp_mem_free(model);
@@ -174,6 +180,11 @@ void gp_model_info(const struct gp_model *model, struct gp_model_info *info)
     info->key_dim = hp->key_dim;
     info->value_dim = hp->value_dim;
     info->context_max = hp->context_max;
+}
+
+const char *gp_model_template(const struct gp_model *model)
+{
+    return model->template_source;
 }
 
 const int32_t *gp_model_ends(const struct gp_model *model, uint32_t *count)

@@ -30,6 +30,9 @@ json_t *gp_answer_kv(const struct gp_job *job, const struct gp_choice *choice);
 /* Bytes as a JSON string; those that are not UTF-8 as "bytes:\xNN". */
 json_t *gp_answer_bytes(const char *bytes, size_t length);
 
+/* A token's text, as a string of the above; null where there is no such token. */
+json_t *gp_answer_token(const struct gp_api *api, int32_t id);
+
 /* JSON text, compact, for the wire; to be freed with free(). */
 char *gp_answer_dump(const json_t *object);
 

@@ -21,6 +21,19 @@ json_t *gp_answer_bytes(const char *bytes, size_t length)
     return text;
 }
 
+json_t *gp_answer_token(const struct gp_api *api, int32_t id)
+{
+    json_t *json = NULL;
+    size_t length;
+    char *text;
+
+    if (id >= 0 && !gp_model_detokenize(api->model, &id, 1, true, &text, &length, NULL)) {
+        json = gp_answer_bytes(text, length);
+        gp_free(text);
+    }
+    return json ? json : json_null();
+}
+
 /* A token's own bytes.  They are the second half of the token twice: where a vocabulary takes a
  * space from the front of a text, the first half lacks it. */
 struct piece {

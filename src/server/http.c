@@ -155,6 +155,18 @@ static enum MHD_Result send_stream(struct gp_exchange *ex)
     return queue(ex, 200, response);
 }
 
+/* The page asks its own server alone, and nothing that it shows can become a part of it. */
+static void guard_page(struct MHD_Response *response)
+{
+    MHD_add_response_header(response, "Content-Security-Policy",
+                            "default-src 'none'; script-src 'self'; style-src 'self'; "
+                            "connect-src 'self'; img-src 'self' data:; base-uri 'none'; "
+                            "form-action 'none'; frame-ancestors 'none'");
+    MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+    MHD_add_response_header(response, "Referrer-Policy", "no-referrer");
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-cache");
+}
+
 static enum MHD_Result send_reply(struct gp_exchange *ex)
 {
     struct gp_reply *reply = &ex->reply;
@@ -174,6 +186,8 @@ static enum MHD_Result send_reply(struct gp_exchange *ex)
             MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
         if (reply->allow)
             MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, reply->allow);
+        if (reply->page)
+            guard_page(response);
     }
     return queue(ex, reply->status, response);
 }
@@ -362,7 +376,7 @@ static enum MHD_Result end(struct gp_exchange *ex)
         return send_reply(ex);
     if (ex->route->now) {
         ex->route->now(ex->server, ex);
-        return send_reply(ex);
+        return ex->streaming ? send_stream(ex) : send_reply(ex);
     }
     gp_prepare_send(ex);
     hold(ex);
@@ -437,6 +451,7 @@ static void on_completed(void *ctx, struct MHD_Connection *c, void **state,
     if (ex->link)
         ex->link->due_ns = gp_clock_ns() + GP_IDLE_SECONDS * SECOND_NS;
     atomic_store(&ex->gone, true);
+    server->watchers -= ex->watching;
     gp_work_drop(ex);
     if (server->options.access_log)
         log_exchange(ex, why != MHD_REQUEST_TERMINATED_COMPLETED_OK);

@@ -40,6 +40,7 @@ struct gp_choice {
     bool opened, closed; /* its first and its last chunk are out */
     uint32_t counted;    /* tokens whose gaps are in the metrics */
     uint64_t counted_ns;
+    uint32_t events_told; /* boundary events that went to who listens */
 };
 
 struct gp_run;

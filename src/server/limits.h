@@ -19,6 +19,7 @@
 #define GP_LIMIT_KEYS        256u       /* API keys                                              */
 #define GP_LIMIT_KEY_BYTES   255u       /* of one                                                */
 #define GP_LIMIT_CONNECTIONS 1024u      /* open at once                                          */
+#define GP_LIMIT_WATCHERS    64u        /* of those, listening to /v1/kv/events                  */
 
 /* What a client that does not read leaves unsent; the engine's tokens wait where they are. */
 #define GP_LIMIT_UNSENT_BYTES (256u << 10)

@@ -68,19 +68,6 @@ static int read_tokens(const struct gp_api *api, const json_t *body, int32_t **i
     return GP_OK;
 }
 
-static json_t *token_piece(const struct gp_api *api, int32_t id)
-{
-    json_t *json = NULL;
-    size_t length;
-    char *text;
-
-    if (!gp_model_detokenize(api->model, &id, 1, true, &text, &length, NULL)) {
-        json = gp_answer_bytes(text, length);
-        gp_free(text);
-    }
-    return json ? json : json_string("");
-}
-
 static void tokenize(const struct gp_api *api, const json_t *body, struct gp_exchange *ex)
 {
     bool pieces = false, strings = false;
@@ -99,11 +86,11 @@ static void tokenize(const struct gp_api *api, const json_t *body, struct gp_exc
     for (uint32_t i = 0; i < count; i++) {
         if (pieces)
             json_array_append_new(tokens, json_pack("{s:i, s:o}", "id", (int)ids[i], "piece",
-                                                    token_piece(api, ids[i])));
+                                                    gp_answer_token(api, ids[i])));
         else
             json_array_append_new(tokens, json_integer(ids[i]));
         if (words)
-            json_array_append_new(words, token_piece(api, ids[i]));
+            json_array_append_new(words, gp_answer_token(api, ids[i]));
     }
     json_t *json = json_pack("{s:o, s:i, s:i}", "tokens", tokens, "count", (int)count,
                              "max_model_len", (int)api->engine_info.context);
@@ -172,8 +159,14 @@ static const struct gp_route routes[] = {
     {.method = "POST", .path = "/apply-template", .prepare = apply_template},
     {.method = "GET", .path = "/metrics", .now = gp_watch_metrics},
     {.method = "GET", .path = "/props", .now = gp_watch_props},
-    {.method = "GET", .path = "/slots", .now = gp_watch_slots},
-    {.method = "GET", .path = "/v1/kv", .now = gp_watch_kv},
+    {.method = "GET", .path = "/slots", .now = gp_memory_slots},
+    {.method = "GET", .path = "/tokenizer_info", .now = gp_watch_tokenizer},
+    {.method = "GET", .path = "/v1/kv", .now = gp_memory_kv},
+    {.method = "GET", .path = "/v1/kv/events", .now = gp_memory_watch},
+    /* The page holds nothing that is secret: it asks for the key itself. */
+    {.method = "GET", .path = "/", .open = true, .loading = true, .now = gp_page_send},
+    {.method = "GET", .path = "/page.css", .open = true, .loading = true, .now = gp_page_send},
+    {.method = "GET", .path = "/page.js", .open = true, .loading = true, .now = gp_page_send},
 };
 
 static bool is_path(const char *pattern, const char *path)

@@ -279,6 +279,8 @@ void gp_server_close(struct gp_server *server)
     gp_keys_free(&server->keys);
     gp_stop_set_free(&server->api.tags);
     gp_free(server->api.closer);
+    gp_buffer_free(&server->told);
+    json_decref(server->ended);
     close_fd(server->listen_fd);
     close_fd(server->epoll_fd);
     close_fd(server->wake_fd);
@@ -370,6 +372,7 @@ static void drain(struct gp_server *server, uint64_t now)
 {
     server->draining = true;
     server->stop_due_ns = now + server->options.shutdown_seconds * SECOND_NS;
+    gp_memory_end_watches(server);
     int fd = MHD_quiesce_daemon(server->daemon);
 
     if (fd >= 0) {
@@ -479,8 +482,10 @@ static void loop(struct gp_server *server)
         if (now - server->ticked_ns >= TICK_MS * 1000000ull) {
             server->ticked_ns = now;
             gp_http_deadlines(server, now);
-            if (server->ready)
+            if (server->ready) {
                 gp_work_read(server);
+                gp_memory_tell(server, now);
+            }
         }
         MHD_run(server->daemon);
     }

@@ -17,6 +17,7 @@ struct gp_server_options {
     const char *key_file;       /* one key a line; read again by gp_server_reload(); or NULL    */
     const char *cors_origin;    /* whose pages may ask: an origin, "*", or NULL for none         */
     const char *name;           /* the model's id                                               */
+    const char *model_path;     /* as it is told to who asks                                    */
     const char *chat_variables; /* JSON object for every template, or NULL                      */
     bool split_thoughts;
     int64_t thought_max;       /* tokens of a thought, or -1                                  */

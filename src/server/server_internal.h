@@ -22,8 +22,9 @@ struct gp_route {
     const char *method, *path;
     bool open;    /* needs no key                                           */
     bool loading; /* answers before the model is there                      */
-    /* One of them.  now: on the server's thread.  prepare: on the preparing one, with the body; a
-     * refusal, a reply or a job is left in the exchange. */
+    /* One of them.  now: on the server's thread; a reply is left in the exchange, or a stream is
+     * begun there.  prepare: on the preparing one, with the body; a refusal, a reply or a job is
+     * left. */
     void (*now)(struct gp_server *server, struct gp_exchange *exchange);
     void (*prepare)(const struct gp_api *api, const json_t *body, struct gp_exchange *exchange);
 };
@@ -39,6 +40,7 @@ struct gp_reply {
     int status;
     const char *type;  /* NULL: application/json */
     const char *allow; /* 405: what is allowed    */
+    bool page;         /* of our own web page: what browsers may do with it is told */
     struct gp_buffer body;
 };
 
@@ -61,6 +63,7 @@ struct gp_exchange {
     struct gp_reply reply;
     struct gp_job *job;
     bool streaming, stream_over;
+    bool watching; /* /v1/kv/events */
     struct gp_buffer out;
     size_t out_taken;
     uint64_t started_ns, sent_bytes;
@@ -90,6 +93,12 @@ struct gp_server {
     struct gp_link *links;
     struct gp_job *jobs; /* those that the engine may still know */
     uint64_t ticked_ns;
+
+    /* Of memory.c. */
+    uint32_t watchers;
+    struct gp_buffer told; /* the last picture */
+    uint64_t told_ns;
+    json_t *ended; /* requests that ended since, or NULL */
 
     atomic_uint stops;
     atomic_bool reload;
@@ -147,12 +156,24 @@ void gp_work_drop(struct gp_exchange *exchange);    /* cancel its job           
 /* server.c */
 void gp_server_wake(struct gp_server *server);
 
-/* watch.c: the memory, for people and programs. */
+/* watch.c: how the server is, and what it serves. */
 void gp_watch_health(struct gp_server *server, struct gp_exchange *exchange);
 void gp_watch_models(struct gp_server *server, struct gp_exchange *exchange);
 void gp_watch_metrics(struct gp_server *server, struct gp_exchange *exchange);
 void gp_watch_props(struct gp_server *server, struct gp_exchange *exchange);
-void gp_watch_slots(struct gp_server *server, struct gp_exchange *exchange);
-void gp_watch_kv(struct gp_server *server, struct gp_exchange *exchange);
+void gp_watch_tokenizer(struct gp_server *server, struct gp_exchange *exchange);
+
+/* memory.c: what the memory holds. */
+void gp_memory_slots(struct gp_server *server, struct gp_exchange *exchange);
+void gp_memory_kv(struct gp_server *server, struct gp_exchange *exchange);
+void gp_memory_watch(struct gp_server *server, struct gp_exchange *exchange);
+/* Who listens is told what is new; called now and then. */
+void gp_memory_tell(struct gp_server *server, uint64_t now_ns);
+/* A job is about to be closed. */
+void gp_memory_ended(struct gp_server *server, const struct gp_job *job);
+void gp_memory_end_watches(struct gp_server *server);
+
+/* page.c: the web page. */
+void gp_page_send(struct gp_server *server, struct gp_exchange *exchange);
 
 #endif

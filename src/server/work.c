@@ -144,6 +144,7 @@ void gp_work_read(struct gp_server *server)
     for (struct gp_job *job = server->jobs, *next; job; job = next) {
         next = job->next;
         if ((job->cancelled || gp_job_done(job)) && gp_job_is_over(job)) {
+            gp_memory_ended(server, job);
             unlink_job(server, job);
             gp_job_close(job);
         }

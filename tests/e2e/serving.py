@@ -125,12 +125,12 @@ class Server:
                     got += piece
             return got
 
-    def open_post(self, path, body):
+    def open_post(self, path, body, key="none"):
         """A socket with a request on its way, whose answer nobody has read."""
         body = json.dumps(body).encode()
         s = self.socket()
-        s.sendall(f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
-                  + body)
+        s.sendall(f"POST {path} HTTP/1.1\r\nHost: x\r\nX-Api-Key: {key}\r\n"
+                  f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
         return s
 
     def stream(self, path, body):

@@ -58,7 +58,7 @@ def test_health_and_models(server):
 
 
 def test_unknown_paths_and_wrong_methods_answer_in_json(server):
-    for path in ("/", "/v2/models", "/v1/completions/", "/v1/completion", "/../etc/passwd"):
+    for path in ("/v2/models", "/page.html", "/v1/completions/", "/v1/completion", "/../etc/passwd"):
         error = server.get(path, 404)["error"]
         assert error["type"] == "not_found_error" and error["code"] == 404
     status, headers, body = server.request("GET", "/v1/completions")
@@ -294,7 +294,8 @@ def test_keys(tiny, tmp_path):
     file.write_text("# ours\n\n  from-file \n")
     with serving(tiny, "-c", "512", "--api-key", "typed", "--api-key-file", str(file)) as server:
         assert server.get("/health") == {"status": "ok"}
-        for path in ("/v1/models", "/metrics", "/v1/kv", "/props", "/slots"):
+        for path in ("/v1/models", "/metrics", "/v1/kv", "/v1/kv/events", "/props", "/slots",
+                     "/tokenizer_info"):
             assert server.get(path, 401)["error"]["type"] == "authentication_error"
         body = {"prompt": "x", "max_tokens": 1}
         for key in ("", "Bearer ", "Bearer wrong", "typed", "Bearer type", "Bearer typedd",
