@@ -98,6 +98,8 @@ $B/tools/make_model: $(patsubst %,$B/tests/model/%.o,model_maker model_script mo
 $B/tests/fuzz/fuzz_gguf: $B/tests/model/gguf_bytes.o
 $B/tests/fuzz/fuzz_tokenizer: $B/tests/text/small_vocab.o
 $B/tests/fuzz/fuzz_trace: $B/src/eval/timeline.o
+$B/tests/fuzz/fuzz_answer: $(patsubst %,$B/src/eval/%.o,answer answer_tokens answer_parse answer_value grade)
+$B/tools/oracle/answer_same: $(patsubst %,$B/src/eval/%.o,answer answer_tokens answer_parse answer_value)
 # A driver is libFuzzer's under clang's CONFIG=fuzz; elsewhere it runs the files it is given.
 FUZZ_MAIN := $(if $(filter fuzz,$(CONFIG)),,$B/tests/fuzz/standalone.o)
 $B/tests/fuzz/fuzz_%: $B/tests/fuzz/fuzz_%.o $(FUZZ_MAIN) $B/libgrowpage.a

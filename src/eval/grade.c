@@ -1,5 +1,6 @@
 #include "eval/grade.h"
 
+#include <ctype.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -37,4 +38,67 @@ const char *gp_grade_boxed(const char *text, size_t length, size_t *boxed_length
     }
     *boxed_length = end - 1 - begin;
     return text + begin;
+}
+
+static bool is_digit(char c)
+{
+    return isdigit((unsigned char)c);
+}
+
+const char *gp_grade_last_number(const char *text, size_t length, size_t *number_length)
+{
+    size_t end = length, begin;
+
+    while (end > 0 && !is_digit(text[end - 1]))
+        end--;
+    if (end == 0)
+        return NULL;
+    /* Commas and points are the number's where digits follow. */
+    for (begin = end - 1; begin > 0; begin--) {
+        char before = text[begin - 1];
+        bool joins = (before == ',' || before == '.') && is_digit(text[begin]);
+        if (!is_digit(before) && !joins)
+            break;
+    }
+    if (text[begin] == ',')
+        begin++;
+    /* Behind a letter or a digit a minus sign is a dash or a difference. */
+    if (begin > 0 && text[begin - 1] == '-' &&
+        (begin == 1 || !isalnum((unsigned char)text[begin - 2])))
+        begin--;
+    *number_length = end - begin;
+    return text + begin;
+}
+
+/* Whether a line of three backquotes begins at `at`. */
+static bool is_fence(const char *text, size_t length, size_t at)
+{
+    return length - at >= 3 && memcmp(text + at, "```", 3) == 0 &&
+           (at == 0 || text[at - 1] == '\n');
+}
+
+static size_t past_line(const char *text, size_t length, size_t at)
+{
+    const char *newline = memchr(text + at, '\n', length - at);
+
+    return newline ? (size_t)(newline - text) + 1 : length;
+}
+
+const char *gp_grade_last_block(const char *text, size_t length, size_t *block_length)
+{
+    const char *found = NULL;
+    size_t begin = 0;
+    bool open = false;
+
+    for (size_t at = 0; at < length; at = past_line(text, length, at)) {
+        if (!is_fence(text, length, at))
+            continue;
+        if (open) {
+            found = text + begin;
+            *block_length = at - begin;
+        }
+        begin = past_line(text, length, at);
+        open = !open;
+    }
+    return found;
 }

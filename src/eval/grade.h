@@ -7,4 +7,11 @@
 /* What the last complete \boxed{...} of text holds, inner braces paired; NULL: there is none. */
 const char *gp_grade_boxed(const char *text, size_t length, size_t *boxed_length);
 
+/* The last number of text: digits with commas and a point among them, and a minus sign that belongs
+ * to them; NULL: there is none. */
+const char *gp_grade_last_number(const char *text, size_t length, size_t *number_length);
+
+/* What the last complete block between lines of three backquotes holds; NULL: there is none. */
+const char *gp_grade_last_block(const char *text, size_t length, size_t *block_length);
+
 #endif
