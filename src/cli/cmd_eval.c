@@ -1,4 +1,5 @@
-/* growpage eval: problems made from a seed, asked of a model under one policy after another. */
+/* growpage eval: problems made from a seed or read from files, asked of a model under one policy
+ * after another. */
 #include <stdio.h>
 #include <string.h>
 
@@ -21,7 +22,8 @@ static void suggest_suite(const char *names, struct gp_error *err)
 
         length = strcspn(names, ",");
         snprintf(word, sizeof word, "%.*s", (int)length, names);
-        if (gp_suite_find(word) || strcmp(word, "all") == 0)
+        if (gp_suite_find(word) || strcmp(word, "all") == 0 || strcmp(word, "mixed") == 0 ||
+            gp_dataset_is_path(names, length))
             continue;
         uint32_t best = gp_nearest_limit(word);
         const char *near = NULL;
@@ -40,6 +42,9 @@ static int make_exam(const struct gp_settings *s, struct gp_exam *exam, struct g
 {
     *exam = (struct gp_exam){
         .limit = s->limit,
+        .samples = s->samples,
+        .max_tokens = s->max_tokens < 0 ? 0 : (uint32_t)s->max_tokens,
+        .preset = (enum gp_preset_table)s->preset,
         .seed = (uint64_t)s->seed,
         .difficulty_low = s->difficulty.low,
         .difficulty_high = s->difficulty.high,
@@ -47,6 +52,7 @@ static int make_exam(const struct gp_settings *s, struct gp_exam *exam, struct g
     };
     int rc = gp_exam_choose(exam, s->suites, err);
     if (rc) {
+        gp_exam_free(exam);
         suggest_suite(s->suites, err);
         gp_error_prefix(err, "eval: --suite");
     }
@@ -64,7 +70,8 @@ static int print_exam(const struct gp_exam *exam, bool json, struct gp_error *er
         rc = gp_exam_question(exam, n, &question, err);
         if (rc)
             return rc;
-        rc = gp_question_print(&question, exam->seed, json, err);
+        if (question.number == 0)
+            rc = gp_question_print(&question, exam->seed, json, err);
         gp_question_free(&question);
     }
     return rc ? rc : gp_print_end(err);
@@ -82,13 +89,41 @@ struct watch {
     uint64_t samples; /* of all policies */
 };
 
-static int take_sample(void *ctx, const struct gp_sample *sample, struct gp_error *err)
+static void take_earlier(void *ctx, const struct gp_figures *figures)
 {
     struct watch *watch = ctx;
 
-    gp_table_add(&watch->table, sample);
+    gp_table_add(&watch->table, figures);
+}
+
+static bool has_sample(void *ctx, uint32_t policy, const struct gp_exam_place *place, bool *correct)
+{
+    struct watch *watch = ctx;
+
+    return watch->record && gp_record_has(watch->record, policy, place, correct);
+}
+
+static int take_sample(void *ctx, const struct gp_sample *sample, struct gp_error *err)
+{
+    struct watch *watch = ctx;
+    struct gp_figures figures = gp_sample_figures(sample, watch->run->policies[sample->policy]);
+
+    gp_table_add(&watch->table, &figures);
     watch->samples++;
     return watch->record ? gp_record_sample(watch->record, watch->run, sample, err) : GP_OK;
+}
+
+static int take_served(void *ctx, const struct gp_sitting_state *state, struct gp_error *err)
+{
+    struct watch *watch = ctx;
+
+    return watch->record ? gp_record_served(watch->record, watch->run, state, err) : GP_OK;
+}
+
+/* The time to come, in times of what passed: answers that were there took none. */
+static double left_of(const struct gp_sitting_state *state)
+{
+    return (double)(state->total - state->done) / (double)state->asked;
 }
 
 /* Fields keep their width, for each line is written over the one before it. */
@@ -107,15 +142,15 @@ static void show_progress(struct watch *watch, const struct gp_sitting_state *st
     double rate = seconds > 0 ? (double)(stats.output_tokens - watch->policy_tokens) / seconds : 0;
     double share = (double)state->done / (double)state->total;
     char left[32] = "  -:--";
-    if (share > 0) {
-        uint64_t whole = (uint64_t)(seconds * (1 - share) / share);
+    if (state->asked > 0) {
+        uint64_t whole = (uint64_t)(seconds * left_of(state));
         snprintf(left, sizeof left, "%3llu:%02u", (unsigned long long)(whole / 60),
                  (unsigned)(whole % 60));
     }
-    snprintf(what, sizeof what, "%s  %llu/%llu  %llu correct  %5.0f tok/s  %5u pages  %s left",
+    double passed = state->done ? 100 * (double)state->correct / (double)state->done : 0;
+    snprintf(what, sizeof what, "%s  %llu/%llu  pass@1 %5.1f%%  %5.0f tok/s  %5u pages  %s left",
              watch->run->policies[state->policy], (unsigned long long)state->done,
-             (unsigned long long)state->total, (unsigned long long)state->correct, rate,
-             stats.pages_used, left);
+             (unsigned long long)state->total, passed, rate, stats.pages_used, left);
     gp_progress(what, share);
 }
 
@@ -142,11 +177,12 @@ static int report(const struct watch *watch, const struct gp_sitting *sitting, b
 
     gp_engine_info(watch->engine, &info);
     gp_engine_stats(watch->engine, &stats);
-    if (watch->record)
+    /* A record that was complete stays as it is. */
+    if (watch->record && (watch->samples > 0 || !complete))
         rc = gp_record_end(watch->record, watch->samples, stats.output_tokens, wall_ns, complete,
                            err);
     if (!rc)
-        rc = gp_table_print(&watch->table, watch->run->policies, info.page_tokens, err);
+        rc = gp_table_print(&watch->table, info.page_tokens, err);
     if (!rc)
         rc = gp_printf(err, "%.1f tok/s output, %.2f s, %u thread%s, %u at once\n",
                        (double)stats.output_tokens / seconds, seconds, info.threads,
@@ -158,14 +194,13 @@ static int report(const struct watch *watch, const struct gp_sitting *sitting, b
 static int sit(struct watch *watch, const char *output, bool *complete, struct gp_error *err)
 {
     const struct gp_sitting *sitting = watch->run->sitting;
-    int rc = gp_table_open(&watch->table, sitting->exam, sitting->policy_count, err);
+    int rc = gp_table_open(&watch->table, sitting->exam, watch->run->policies,
+                           sitting->policy_count, err);
 
     if (rc)
         return rc;
     if (output && strcmp(output, "-") != 0)
-        rc = gp_record_open(&watch->record, output, err);
-    if (!rc && watch->record)
-        rc = gp_record_run(watch->record, watch->run, err);
+        rc = gp_record_open(&watch->record, output, watch->run, take_earlier, watch, err);
     watch->start_ns = gp_clock_ns();
     gp_interrupt_arm();
     if (!rc)
@@ -191,13 +226,13 @@ static int run_exam(const struct gp_settings *s, const struct gp_exam *exam,
         .exam = exam,
         .policies = s->policies.kv,
         .policy_count = s->policies.count,
-        .samples = s->samples,
         .concurrency = s->concurrency,
-        .max_tokens = s->max_tokens < 0 ? 0 : (uint32_t)s->max_tokens,
         .ignore_eos = s->ignore_eos,
         .sampling = s->sampling,
         .chat_variables = s->chat_variables,
+        .has = has_sample,
         .finished = take_sample,
+        .served = take_served,
         .go_on = go_on,
         .ctx = &watch,
     };
@@ -214,7 +249,7 @@ static int run_exam(const struct gp_settings *s, const struct gp_exam *exam,
         return GP_EXIT_OK;
     gp_error_set(&err, "eval: interrupted after %llu of %llu samples",
                  (unsigned long long)watch.samples,
-                 (unsigned long long)(gp_exam_count(exam) * s->samples * s->policies.count));
+                 (unsigned long long)(gp_exam_count(exam) * s->policies.count));
     return gp_tell(GP_EXIT_INTERRUPTED, &err);
 }
 
@@ -255,10 +290,14 @@ int gp_cmd_eval(struct gp_settings *s)
 {
     struct gp_exam exam;
     struct gp_error err;
+    int status;
 
     if (make_exam(s, &exam, &err))
         return gp_tell(GP_EXIT_USAGE, &err);
     if (!s->print)
-        return ask_model(s, &exam);
-    return print_exam(&exam, s->json, &err) ? gp_tell(GP_EXIT_FAILED, &err) : GP_EXIT_OK;
+        status = ask_model(s, &exam);
+    else
+        status = print_exam(&exam, s->json, &err) ? gp_tell(GP_EXIT_FAILED, &err) : GP_EXIT_OK;
+    gp_exam_free(&exam);
+    return status;
 }

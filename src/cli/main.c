@@ -27,10 +27,9 @@ static const struct command commands[] = {
     {"perplexity", "[-m FILE] (-f FILE | -) [options]", "how surprised a model is by a text",
      GP_COMMAND_PERPLEXITY, gp_cmd_perplexity},
     {"eval",
-     "[-m FILE] [--suite NAME[,NAME...]] [--kv POLICY]... [-o FILE] [options]\n"
-     "       growpage eval [--suite NAME[,NAME...]] --print [--json] [options]",
-     "ask a model problems made from a seed, under one cache policy after another", GP_COMMAND_EVAL,
-     gp_cmd_eval},
+     "[-m FILE] [--suite NAME|FILE[,...]] [--kv POLICY]... [-o FILE] [options]\n"
+     "       growpage eval [--suite NAME|FILE[,...]] --print [--json] [options]",
+     "ask a model problems, under one cache policy after another", GP_COMMAND_EVAL, gp_cmd_eval},
     {"bench",
      "[-m FILE] [-p N,...] [-n N,...] [-d N,...] [-b N,...] [-o FORM] [options]\n"
      "       growpage bench [-m FILE] --serve [--requests N] [--kv POLICY]... [-o FORM] [options]",

@@ -6,6 +6,7 @@
 
 #include "base/limits.h"
 #include "cli/io.h"
+#include "eval/preset.h"
 
 #define RUN        GP_COMMAND_RUN
 #define INSPECT    GP_COMMAND_INSPECT
@@ -22,6 +23,14 @@
 /* What an engine and its cache are given. */
 #define ENGINE (ASK | BENCH | SERVE)
 
+/* What stands for a preset's budget, and a budget to check the rest of a policy by. */
+#define PRESET        ":preset"
+#define PRESET_LENGTH (sizeof PRESET - 1)
+#define PRESET_ANY    4096u
+
+/* Of eval's --max-tokens: none was typed. */
+#define NOT_GIVEN (-2)
+
 #define BUNDLED "growpage-reasoner.gguf"
 
 #define POLICY_NAMES                                                                               \
@@ -36,6 +45,19 @@ static int apply_policy(void *target, const char *value, struct gp_error *err)
     return gp_policy_parse(value, target, err);
 }
 
+/* Of a policy that was typed, where "fixed:preset" has the preset's budget. */
+static int parse_policy(const char *text, uint32_t budget, struct gp_kv_options *kv,
+                        struct gp_error *err)
+{
+    size_t length = strlen(text), head = length - (length < PRESET_LENGTH ? length : PRESET_LENGTH);
+    char name[64];
+
+    if (strcmp(text + head, PRESET) != 0 || length >= sizeof name)
+        return gp_policy_parse(text, kv, err);
+    snprintf(name, sizeof name, "%.*s:%u", (int)head, text, budget);
+    return gp_policy_parse(name, kv, err);
+}
+
 static int apply_policies(void *target, const char *value, struct gp_error *err)
 {
     struct gp_policy_list *list = target;
@@ -43,13 +65,13 @@ static int apply_policies(void *target, const char *value, struct gp_error *err)
     char name[64], other[64];
 
     gp_kv_options_init(&kv);
-    int rc = gp_policy_parse(value, &kv, err);
+    int rc = parse_policy(value, PRESET_ANY, &kv, err);
     if (rc)
         return rc;
     gp_policy_format(&kv, name);
     for (uint32_t i = 0; i < list->count; i++) {
         gp_kv_options_init(&earlier);
-        gp_policy_parse(list->items[i], &earlier, NULL);
+        parse_policy(list->items[i], PRESET_ANY, &earlier, NULL);
         gp_policy_format(&earlier, other);
         if (strcmp(name, other) == 0)
             return gp_fail(err, GP_EINVAL, "%s: given twice", name);
@@ -172,10 +194,16 @@ static const struct gp_option table[] = {
     {GP_OPTION_FLAG, "--json", NULL, "the sums as one JSON object", TRACE, AT(json)},
 
     SECTION("Problems"),
-    {GP_OPTION_TEXT, "--suite --suites", "NAME[,NAME...]",
-     "families of problems; all: every one but the warm-ups (default: all)", EVAL, AT(suites)},
-    {GP_OPTION_UINT, "--limit", "N", "problems of each suite (default: 100)", EVAL, AT(limit),
-     .min = 1, .max = 1000000000},
+    {GP_OPTION_TEXT, "--suite --suites", "NAME|FILE[,...]",
+     "families of problems; all: every one but the warm-ups; mixed: the same, half of them long; a "
+     "JSON-lines file of GSM8K, MATH500, AMC23, AIME24 or LiveCodeBench (default: all)",
+     EVAL, AT(suites)},
+    {GP_OPTION_WORD, "--preset", "WORD",
+     "answers to each problem and their length as in the paper: of each data set by itself, or of "
+     "its mixed workload; --kv POLICY:preset has its budget",
+     EVAL, AT(preset), .words = "none|paper|mixed"},
+    {GP_OPTION_UINT, "--limit", "N", "problems of each (default: 100 of a family, all of a file)",
+     EVAL, AT(limit), .min = 1, .max = 1000000000},
     {GP_OPTION_INT, "-s --seed", "N", "the same seed makes the same problems (default: 1)", EVAL,
      AT(seed), .min = 0, .max = 9007199254740991.0},
     {GP_OPTION_CALL, "--difficulty", "D|LOW:HIGH",
@@ -541,10 +569,16 @@ static int settle_policies(struct gp_settings *s, struct gp_error *err)
 {
     struct gp_policy_list *list = &s->policies;
     bool some_score = list->count == 0 && gp_policy_has_scorer(&s->engine.kv);
+    uint32_t budget = 0;
 
     for (uint32_t i = 0; i < list->count; i++) {
         list->kv[i] = s->engine.kv;
-        if (gp_policy_parse(list->items[i], &list->kv[i], err))
+        if (strstr(list->items[i], PRESET) &&
+            gp_preset_budget((enum gp_preset_table)s->preset, s->suites, &budget, err)) {
+            gp_error_prefix(err, "--kv: %s", list->items[i]);
+            return GP_EINVAL;
+        }
+        if (parse_policy(list->items[i], budget, &list->kv[i], err))
             return GP_EINVAL;
         some_score = some_score || gp_policy_has_scorer(&list->kv[i]);
     }
@@ -589,6 +623,8 @@ static int check(const struct gp_settings *s, enum gp_command_bit command, struc
         return gp_fail(err, GP_EINVAL, "--output: has no meaning with --print");
     if (s->json && command == GP_COMMAND_EVAL && !s->print)
         return gp_fail(err, GP_EINVAL, "--json: has no meaning without --print");
+    if (s->preset != GP_PRESET_NONE && (s->samples > 0 || s->max_tokens != NOT_GIVEN))
+        return gp_fail(err, GP_EINVAL, "--preset: it says what --samples and --max-tokens say");
     if (command == GP_COMMAND_TRACE && s->rest.count == 0)
         return gp_fail(err, GP_EINVAL, "no file; give a trace, or - for standard input");
     if (s->rest.count > (command == GP_COMMAND_TRACE) && command != GP_COMMAND_DETOKENIZE)
@@ -630,11 +666,9 @@ static void init_sampling(struct gp_sampling *sampling)
 /* What papers on reasoning models sample with, and enough requests to keep a machine busy. */
 static void init_eval(struct gp_settings *s)
 {
-    s->max_tokens = 4096;
+    s->max_tokens = NOT_GIVEN;
     s->seed = 1;
     s->suites = "all";
-    s->limit = 100;
-    s->samples = 1;
     s->difficulty = (struct gp_difficulty){.low = -1, .high = -1};
     gp_sampling_init(&s->sampling);
     s->sampling.temperature = 0.6f;
@@ -662,6 +696,8 @@ static void settle_eval(struct gp_settings *s)
     if (s->concurrency == 0)
         s->concurrency = s->engine.max_seqs;
     s->engine.max_waiting = s->concurrency;
+    if (s->max_tokens == NOT_GIVEN)
+        s->max_tokens = 4096;
     if (s->policies.count == 0)
         s->policies.items[s->policies.count++] = "growpage";
 }

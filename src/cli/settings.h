@@ -76,14 +76,15 @@ struct gp_settings {
     int64_t seed;       /* -1: one is drawn              */
     uint32_t window;    /* of perplexity                 */
 
-    const char *suites; /* of eval, from here on: "NAME,NAME" */
-    uint32_t limit;     /* problems of each suite             */
+    const char *suites; /* of eval, from here on: "NAME|FILE,..."         */
+    uint32_t limit;     /* problems of each; 0: what struct gp_exam says  */
+    int preset;         /* enum gp_preset_table                           */
     struct gp_difficulty difficulty;
     int form; /* short, long, mixed */
     bool print;
     struct gp_policy_list policies; /* eval and bench; the others' is engine.kv */
     struct gp_scorer_words scorer;
-    uint32_t samples;
+    uint32_t samples;     /* 0: one             */
     uint32_t concurrency; /* 0: max_seqs        */
     const char *output;   /* NULL or "-": none  */
 

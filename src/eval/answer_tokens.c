@@ -178,8 +178,8 @@ static bool three_digits(const struct reader *r, size_t ahead)
     return !isdigit((unsigned char)peek(r, ahead + 3));
 }
 
-/* Bytes of a thousands mark here, before three digits: "10,\!080", "10{,}080", and at the top, where
- * a comma could not be a list's within brackets, "10,080". */
+/* Bytes of a thousands mark here, before three digits: "10,\!080", "10{,}080", and at the top,
+ * where a comma could not be a list's within brackets, "10,080". */
 static size_t thousands_mark(const struct reader *r)
 {
     size_t length = 0;

@@ -74,7 +74,8 @@ struct gp_answer_tokens {
 /* False: too many of them. */
 bool gp_answer_tokens_read(struct gp_answer_tokens *out, const char *text, size_t length);
 
-/* The next digit, point or letter of a number's text from *at, past thousands marks; 0 at the end. */
+/* The next digit, point or letter of a number's text from *at, past thousands marks; 0 at the
+ * end. */
 char gp_answer_digit(const struct gp_answer_token *number, uint32_t *at);
 
 #endif

@@ -1,9 +1,10 @@
 /* Whether two values are equal.
  *
- * Where only arithmetic of rational numbers, the imaginary unit and letters is asked for, both sides
- * are evaluated in the field of integers modulo a prime, at random values of the letters: equal
- * polynomials agree everywhere, others hardly anywhere, and numbers may be as long as they like.
- * Where there are roots and functions, both are evaluated in long double at several points. */
+ * Where only arithmetic of rational numbers, the imaginary unit and letters is asked for, both
+ * sides are evaluated in the field of integers modulo a prime, at random values of the letters:
+ * equal polynomials agree everywhere, others hardly anywhere, and numbers may be as long as they
+ * like.  Where there are roots and functions, both are evaluated in long double at several
+ * points. */
 #ifndef GP_EVAL_ANSWER_VALUE_H
 #define GP_EVAL_ANSWER_VALUE_H
 

@@ -6,9 +6,10 @@
 #include <jansson.h>
 
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "eval/grade.h"
+#include "eval/judge.h"
 
 /* Templates that print the date print this one, 2026-01-01, so that a run can be repeated. */
 #define TODAY 1767225600
@@ -21,7 +22,6 @@
 /* A sample from its question to its last token. */
 struct item {
     struct gp_question question;
-    uint32_t number;
     uint64_t seed;
     int32_t *ids; /* of the prompt, until it is submitted */
     uint32_t count;
@@ -34,11 +34,13 @@ struct desk {
     const struct gp_model *model;
     struct gp_decoder *decoder;
     struct gp_sitting_state state;
-    uint64_t next;      /* sample that comes next, of this policy */
+    uint64_t next;      /* answer that comes next, of this policy */
     struct item *items; /* [concurrency] the first live of them run */
     uint32_t live;
     struct item waiting; /* ready, but the engine had no room */
     bool has_waiting;
+    uint64_t tokens_before; /* the engine's, when the policy began */
+    uint64_t first_ns;      /* when the step began that gave the first of its tokens; 0: none did */
     struct gp_token *tokens;
     uint32_t token_room;
     char *text;
@@ -60,7 +62,7 @@ static uint32_t hash_name(const char *name)
 static uint64_t seed_of(const struct gp_exam *exam, const struct item *item)
 {
     uint32_t counter[4] = {(uint32_t)item->question.index, (uint32_t)(item->question.index >> 32),
-                           hash_name(item->question.suite->name), item->number};
+                           hash_name(item->question.part->name), item->question.number};
     uint32_t drawn[4];
 
     gp_philox(exam->seed, counter, drawn);
@@ -96,7 +98,7 @@ static void free_item(struct item *item)
 
 static int fail_item(const struct item *item, int rc, struct gp_error *err)
 {
-    gp_error_prefix(err, "suite %s, problem %llu", item->question.suite->name,
+    gp_error_prefix(err, "suite %s, problem %llu", item->question.part->name,
                     (unsigned long long)item->question.index);
     return rc;
 }
@@ -104,8 +106,8 @@ static int fail_item(const struct item *item, int rc, struct gp_error *err)
 static int prepare(const struct desk *desk, uint64_t sample, struct item *out, struct gp_error *err)
 {
     const struct gp_exam *exam = desk->sitting->exam;
-    struct item item = {.number = (uint32_t)(sample % desk->sitting->samples)};
-    int rc = gp_exam_question(exam, sample / desk->sitting->samples, &item.question, err);
+    struct item item = {0};
+    int rc = gp_exam_question(exam, sample, &item.question, err);
 
     if (rc)
         return rc;
@@ -129,7 +131,7 @@ static int submit(const struct desk *desk, uint32_t policy, struct item *item, s
     gp_request_init(&request);
     request.tokens = item->ids;
     request.token_count = item->count;
-    request.max_tokens = s->max_tokens;
+    request.max_tokens = item->question.part->max_tokens;
     request.ignore_eos = s->ignore_eos;
     request.sampling = s->sampling;
     request.sampling.seed = kv.seed = item->seed;
@@ -139,11 +141,27 @@ static int submit(const struct desk *desk, uint32_t policy, struct item *item, s
     return rc && rc != GP_EAGAIN ? fail_item(item, rc, err) : rc;
 }
 
+/* Past the answers that are there already. */
+static void skip_old(struct desk *desk)
+{
+    const struct gp_sitting *s = desk->sitting;
+
+    for (; s->has && desk->next < desk->state.total; desk->next++) {
+        struct gp_exam_place place = gp_exam_place(s->exam, desk->next);
+        bool correct = false;
+        if (!s->has(s->ctx, desk->state.policy, &place, &correct))
+            return;
+        desk->state.done++;
+        desk->state.correct += correct;
+    }
+}
+
 /* As many as the engine and the options allow. */
 static int fill(struct desk *desk, struct gp_error *err)
 {
     while (desk->live < desk->sitting->concurrency) {
         if (!desk->has_waiting) {
+            skip_old(desk);
             if (desk->next == desk->state.total)
                 return GP_OK;
             int rc = prepare(desk, desk->next, &desk->waiting, err);
@@ -220,24 +238,22 @@ static int read_text(struct desk *desk, const struct item *item, uint32_t count,
     return append_text(desk, length, rest, piece_length, err);
 }
 
-/* Grade the answer and hand it over. */
+/* Judge the answer and hand it over. */
 static int finish(struct desk *desk, const struct item *item, enum gp_finish how,
                   struct gp_error *err)
 {
     struct gp_request_stats stats = {0};
-    size_t length, boxed_length;
+    struct gp_verdict verdict;
+    size_t length;
 
     gp_engine_request_stats(desk->engine, item->id, 0, &stats);
     int rc = read_text(desk, item, stats.output_tokens, &length, err);
+    if (!rc)
+        rc = gp_judge(desk->sitting->exam, &item->question, desk->text, length, &verdict, err);
     if (rc)
         return rc;
-    const char *boxed = gp_grade_boxed(desk->text, length, &boxed_length);
-    char *answer = boxed ? gp_mem_copy(boxed, boxed_length) : NULL;
-    if (boxed && !answer)
-        return gp_fail(err, GP_ENOMEM, "answer: out of memory");
     struct gp_sample sample = {
         .question = &item->question,
-        .number = item->number,
         .policy = desk->state.policy,
         .stats = &stats,
         /* An answer of one token saw no decoding step; what it held is what the prompt took. */
@@ -245,15 +261,14 @@ static int finish(struct desk *desk, const struct item *item, enum gp_finish how
         .finish = how,
         .text = desk->text,
         .text_length = length,
-        .answer = answer,
-        /* A zero byte within is no part of a right answer. */
-        .correct = answer && strlen(answer) == boxed_length &&
-                   item->question.suite->check(item->question.problem.prompt, answer),
+        .answer = verdict.answer,
+        .correct = verdict.correct,
     };
     desk->state.done++;
+    desk->state.asked++;
     desk->state.correct += sample.correct;
     rc = desk->sitting->finished(desk->sitting->ctx, &sample, err);
-    gp_mem_free(answer);
+    gp_mem_free(verdict.answer);
     return rc;
 }
 
@@ -283,28 +298,71 @@ static int collect(struct desk *desk, uint32_t *ended, struct gp_error *err)
 
 /* ---- the sitting ---- */
 
+/* What a step did, before those that ended are released. */
+static void count_step(struct desk *desk, uint64_t begin)
+{
+    struct gp_pace *pace = &desk->state.pace;
+    struct gp_engine_stats stats;
+    uint32_t holders = 0;
+
+    gp_engine_stats(desk->engine, &stats);
+    if (stats.pages_used > pace->pages_max)
+        pace->pages_max = stats.pages_used;
+    uint64_t tokens = stats.output_tokens - desk->tokens_before;
+    if (tokens == pace->output_tokens)
+        return;
+    for (uint32_t i = 0; i < desk->live; i++) {
+        struct gp_request_stats request = {0};
+        gp_engine_request_stats(desk->engine, desk->items[i].id, 0, &request);
+        holders += request.pages > 0;
+    }
+    if (desk->first_ns == 0)
+        desk->first_ns = begin;
+    pace->output_tokens = tokens;
+    pace->serving_ns = gp_clock_ns() - desk->first_ns;
+    pace->decode_steps++;
+    pace->resident_sum += holders;
+    if (holders > pace->resident_max)
+        pace->resident_max = holders;
+}
+
+static void begin_policy(struct desk *desk, uint32_t policy)
+{
+    struct gp_engine_stats stats;
+
+    gp_engine_stats(desk->engine, &stats);
+    desk->tokens_before = stats.output_tokens;
+    desk->first_ns = 0;
+    desk->next = 0;
+    desk->state = (struct gp_sitting_state){
+        .policy = policy,
+        .total = gp_exam_count(desk->sitting->exam),
+    };
+}
+
 static int sit_policy(struct desk *desk, uint32_t policy, bool *complete, struct gp_error *err)
 {
     const struct gp_sitting *s = desk->sitting;
 
-    desk->state = (struct gp_sitting_state){
-        .policy = policy,
-        .total = gp_exam_count(s->exam) * s->samples,
-    };
-    desk->next = 0;
-    while (*complete && desk->state.done < desk->state.total) {
+    begin_policy(desk, policy);
+    while (*complete) {
         uint32_t ended;
         int rc = fill(desk, err);
         if (rc)
             return rc;
+        if (desk->live == 0)
+            break;
+        uint64_t begin = gp_clock_ns();
         uint32_t rows = gp_engine_step(desk->engine);
+        count_step(desk, begin);
         rc = collect(desk, &ended, err);
         if (rc)
             return rc;
         gp_assert(rows > 0 || ended > 0);
         *complete = s->go_on(s->ctx, &desk->state);
     }
-    return GP_OK;
+    bool served = desk->state.pace.output_tokens > 0;
+    return s->served && served ? s->served(s->ctx, &desk->state, err) : GP_OK;
 }
 
 /* A policy that the engine will refuse is told before hours were spent on those before it. */

@@ -11,8 +11,7 @@
 /* One answer, graded.  All of it is valid during the call that hands it over. */
 struct gp_sample {
     const struct gp_question *question;
-    uint32_t number; /* of this question's samples */
-    uint32_t policy; /* index                      */
+    uint32_t policy; /* index */
     const struct gp_request_stats *stats;
     double pages_mean;
     enum gp_finish finish;
@@ -22,27 +21,40 @@ struct gp_sample {
     bool correct;
 };
 
-/* Where a sitting stands; the counts are those of one policy. */
+/* How a policy was served: what is asked of the engine while answers are outstanding. */
+struct gp_pace {
+    uint64_t output_tokens; /* also those of answers that were dropped                     */
+    uint64_t serving_ns;    /* from the first step that gave tokens to the end of the last */
+    uint64_t decode_steps;  /* that gave tokens                                            */
+    uint64_t resident_sum;  /* requests that held pages, over those steps                  */
+    uint32_t resident_max, pages_max;
+};
+
+/* Where a sitting stands; all is of one policy. */
 struct gp_sitting_state {
     uint32_t policy;
-    uint64_t done, total, correct;
+    uint64_t done, total, correct; /* with those that were there already */
+    uint64_t asked;                /* answers that ended in this sitting */
+    struct gp_pace pace;
 };
 
 struct gp_sitting {
     const struct gp_exam *exam;
     const struct gp_kv_options *policies;
     uint32_t policy_count;
-    uint32_t samples;     /* of each question                                         */
-    uint32_t concurrency; /* requests with the engine at once                         */
-    uint32_t max_tokens;  /* 0: to the end of the context                             */
+    uint32_t concurrency; /* requests with the engine at once */
     bool ignore_eos;
     struct gp_sampling sampling; /* its seed is replaced for each sample               */
     const char *chat_variables;  /* see struct gp_chat                                 */
 
+    /* Whether this answer is there already, and right; NULL: none is. */
+    bool (*has)(void *ctx, uint32_t policy, const struct gp_exam_place *place, bool *correct);
     /* A sample is complete.  Anything but GP_OK ends the sitting, with err. */
     int (*finished)(void *ctx, const struct gp_sample *sample, struct gp_error *err);
     /* After each step; false ends the sitting, what is under way is dropped. */
     bool (*go_on)(void *ctx, const struct gp_sitting_state *state);
+    /* A policy's answers are complete, or were ended; not called where nothing was asked. */
+    int (*served)(void *ctx, const struct gp_sitting_state *state, struct gp_error *err);
     void *ctx;
 };
 

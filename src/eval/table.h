@@ -2,7 +2,8 @@
 #ifndef GP_EVAL_TABLE_H
 #define GP_EVAL_TABLE_H
 
-#include "eval/sitting.h"
+#include "eval/exam.h"
+#include "eval/figures.h"
 
 struct gp_table_row {
     uint64_t samples, correct, output_tokens, compress, grow;
@@ -10,19 +11,20 @@ struct gp_table_row {
 };
 
 struct gp_table {
-    uint32_t policy_count, suite_count;
+    uint32_t policy_count;
     const struct gp_exam *exam;
-    struct gp_table_row *rows; /* [policy_count][suite_count] */
+    const char (*policies)[64];
+    struct gp_table_row *rows; /* [policy_count][exam->part_count] */
 };
 
-int gp_table_open(struct gp_table *table, const struct gp_exam *exam, uint32_t policy_count,
-                  struct gp_error *err);
+int gp_table_open(struct gp_table *table, const struct gp_exam *exam, const char (*policies)[64],
+                  uint32_t policy_count, struct gp_error *err);
 void gp_table_close(struct gp_table *table);
 
-void gp_table_add(struct gp_table *table, const struct gp_sample *sample);
+/* Of a policy and a suite that the table has. */
+void gp_table_add(struct gp_table *table, const struct gp_figures *figures);
 
-/* To standard output; policies' names, and the tokens of a page. */
-int gp_table_print(const struct gp_table *table, const char (*policies)[64], uint32_t page_tokens,
-                   struct gp_error *err);
+/* To standard output; tokens of a page. */
+int gp_table_print(const struct gp_table *table, uint32_t page_tokens, struct gp_error *err);
 
 #endif

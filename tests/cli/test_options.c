@@ -457,8 +457,8 @@ static void eval_has_defaults_of_its_own(void **state)
     assert_int_equal(s.seed, 1);
     assert_int_equal(s.max_tokens, 4096);
     assert_string_equal(s.suites, "all");
-    assert_int_equal(s.limit, 100);
-    assert_int_equal(s.samples, 1);
+    assert_int_equal(s.limit, 0);
+    assert_int_equal(s.samples, 0);
     assert_true(s.difficulty.low < 0);
     assert_int_equal(s.engine.max_seqs, 64);
     assert_int_equal(s.concurrency, 64);

@@ -28,12 +28,13 @@ static void an_exam_alternates_between_its_suites(void **state)
         struct gp_problem alone;
 
         assert_int_equal(gp_exam_question(&exam, n, &q, &err), GP_OK);
-        assert_string_equal(q.suite->name, n % 2 ? "sum" : "walk");
+        assert_string_equal(q.part->name, n % 2 ? "sum" : "walk");
         assert_int_equal(q.index, n / 2);
-        assert_true(q.difficulty == q.suite->difficulty);
+        assert_true(q.difficulty == q.part->suite->difficulty);
         assert_int_equal(q.form, GP_FORM_SHORT);
         assert_int_equal(
-            gp_problem_make(q.suite, 5, q.index, q.difficulty, GP_FORM_SHORT, &alone, &err), GP_OK);
+            gp_problem_make(q.part->suite, 5, q.index, q.difficulty, GP_FORM_SHORT, &alone, &err),
+            GP_OK);
         assert_string_equal(q.problem.prompt, alone.prompt);
         gp_problem_free(&alone);
         gp_question_free(&q);
@@ -47,11 +48,11 @@ static void all_is_every_suite_but_the_warm_ups(void **state)
 
     (void)state;
     assert_int_equal(gp_exam_choose(&exam, "all", &err), GP_OK);
-    assert_int_equal(exam.suite_count, 7);
-    for (uint32_t i = 0; i < exam.suite_count; i++)
-        assert_false(exam.suites[i]->warm_up);
+    assert_int_equal(exam.part_count, 7);
+    for (uint32_t i = 0; i < exam.part_count; i++)
+        assert_false(exam.parts[i].suite->warm_up);
     assert_int_equal(gp_exam_choose(&exam, "all,copy,look", &err), GP_OK);
-    assert_int_equal(exam.suite_count, 9);
+    assert_int_equal(exam.part_count, 9);
 }
 
 static void names_that_are_none_are_refused(void **state)
@@ -134,8 +135,8 @@ static int take(void *ctx, const struct gp_sample *sample, struct gp_error *err)
     if (room->fail_at && room->count + 1 == room->fail_at)
         return gp_fail(err, GP_EIO, "no");
     snprintf(taken->key, sizeof taken->key, "%u %s %llu %u", sample->policy,
-             sample->question->suite->name, (unsigned long long)sample->question->index,
-             sample->number);
+             sample->question->part->name, (unsigned long long)sample->question->index,
+             sample->question->number);
     taken->text = gp_mem_copy(sample->text, sample->text_length);
     if (!taken->text)
         return gp_fail(err, GP_ENOMEM, "no memory");
@@ -170,15 +171,14 @@ static void open_room(struct room *room, const char *suites, uint32_t limit, uin
     policies[0] = policies[1] = options.kv;
     assert_int_equal(gp_policy_parse("growpage", &policies[0], &err), GP_OK);
     assert_int_equal(gp_policy_parse("fixed:48", &policies[1], &err), GP_OK);
-    room->exam = (struct gp_exam){.limit = limit, .seed = 2, .difficulty_low = 0};
+    room->exam = (struct gp_exam){
+        .limit = limit, .samples = samples, .max_tokens = 40, .seed = 2, .difficulty_low = 0};
     assert_int_equal(gp_exam_choose(&room->exam, suites, &err), GP_OK);
     room->sitting = (struct gp_sitting){
         .exam = &room->exam,
         .policies = policies,
         .policy_count = 2,
-        .samples = samples,
         .concurrency = concurrency,
-        .max_tokens = 40,
         .finished = take,
         .go_on = go_on,
         .ctx = room,

@@ -1,4 +1,4 @@
-/* Reads lines of two answers, apart by a tab, and prints for each whether they are the same: 1 or 0. */
+/* Reads lines of two answers, apart by a tab, and prints 1 or 0: whether they are the same. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

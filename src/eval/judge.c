@@ -1,0 +1,54 @@
+#include "eval/judge.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "eval/answer.h"
+#include "eval/grade.h"
+
+static const struct gp_dataset_item *item_of(const struct gp_question *question)
+{
+    return &question->part->dataset->items[question->index];
+}
+
+static const char *find_answer(const struct gp_question *question, const char *text, size_t length,
+                               size_t *answer_length)
+{
+    enum gp_dataset_kind kind = question->part->dataset ? item_of(question)->kind : GP_DATASET_BOX;
+
+    if (kind == GP_DATASET_CODE)
+        return gp_grade_last_block(text, length, answer_length);
+    const char *answer = gp_grade_boxed(text, length, answer_length);
+    if (!answer && kind == GP_DATASET_NUMBER)
+        answer = gp_grade_last_number(text, length, answer_length);
+    return answer;
+}
+
+/* A zero byte within is no part of a right answer. */
+static bool check(const struct gp_question *question, const char *answer, size_t length)
+{
+    if (strlen(answer) != length)
+        return false;
+    if (!question->part->dataset)
+        return question->part->suite->check(question->problem.prompt, answer);
+    const char *right = question->problem.answer;
+    return gp_answer_same(answer, length, right, strlen(right));
+}
+
+int gp_judge(const struct gp_exam *exam, const struct gp_question *question, const char *text,
+             size_t length, struct gp_verdict *out, struct gp_error *err)
+{
+    struct gp_verdict verdict = {0};
+    size_t answer_length;
+    const char *found = find_answer(question, text, length, &answer_length);
+
+    (void)exam;
+    if (found) {
+        verdict.answer = gp_mem_copy(found, answer_length);
+        if (!verdict.answer)
+            return gp_fail(err, GP_ENOMEM, "answer: out of memory");
+        verdict.correct = check(question, verdict.answer, answer_length);
+    }
+    *out = verdict;
+    return GP_OK;
+}
