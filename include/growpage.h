@@ -140,6 +140,7 @@ struct gp_engine_options {
     uint32_t watermark;        /* pages that growth leaves free                                */
     bool no_prefix_cache;      /* share no pages between requests that begin alike             */
     enum gp_preempt preempt;   /* who gives way when a page is missing                         */
+    bool taps;                 /* on_tap may be asked for                                      */
     bool kv_sync;              /* compact within a step, instead of beside the next ones       */
     struct gp_kv_options kv;   /* for requests that bring none of their own                    */
     /* Policies with a scorer (zipage to streaming) need memory beside the pages, which is taken for
@@ -217,6 +218,43 @@ GP_API const char *gp_finish_name(enum gp_finish finish);
 #define GP_STOP      (-2)
 #define gp_force(id) (id)
 
+/* What happened at one boundary (section 3), or at a cut every so many steps; cuts before every
+ * token are counted in gp_request_stats.compress only. */
+enum gp_action {
+    GP_ACTION_GROW,
+    GP_ACTION_COMPRESS,
+    GP_ACTION_SHRINK
+};
+enum gp_cause {
+    GP_CAUSE_POLICY,     /* a primary decision                              */
+    GP_CAUSE_START,      /* no summaries yet                                */
+    GP_CAUSE_INITIAL,    /* initial_pages not reached, or a budget not full */
+    GP_CAUSE_PRESSURE,   /* the pool was empty enough                       */
+    GP_CAUSE_CAPPED,     /* growth at max_pages                             */
+    GP_CAUSE_FALLBACK,   /* growth was denied                               */
+    GP_CAUSE_OVERRIDDEN, /* on_boundary said otherwise                      */
+};
+
+struct gp_boundary_event {
+    uint32_t tokens; /* logical length at the boundary              */
+    uint32_t pages_before;
+    uint32_t pages_after;
+    enum gp_action action;
+    enum gp_cause cause;
+    bool has_delta;
+    double delta, demand_short, demand_long; /* r_S - r_L, r_S, r_L       */
+};
+
+/* How many slots a choice's newest row looked at (spec.md section 8): for each (layer, KV head)
+ * the least number of slots that together have the share `kv.coverage` of its attention, the
+ * mean of the group's query heads. */
+struct gp_tap {
+    uint32_t tokens; /* rows that have run                                   */
+    uint32_t slots;  /* in use, the row's own among them                     */
+    uint32_t layer_count, kv_head_count;
+    const uint32_t *counts; /* [layer][KV head]; valid during the call              */
+};
+
 struct gp_request {
     const int32_t *tokens;   /* the prompt; copied                                              */
     uint32_t token_count;    /* at least 1                                                      */
@@ -237,6 +275,14 @@ struct gp_request {
     void (*constraint)(void *ctx, uint32_t choice, const int32_t *output, uint32_t count,
                        uint64_t *mask);
     int32_t (*on_token)(void *ctx, uint32_t choice, int32_t id);
+    /* For measurement, under the same rules; NULL costs nothing.  on_boundary sees each decision
+     * before it is carried out (pages_after is not set) and says what to do instead:
+     * GP_ACTION_GROW, or GP_ACTION_COMPRESS, which is done where it can be.  on_tap sees every
+     * tap_every-th generated row; the engine was opened with `taps`. */
+    enum gp_action (*on_boundary)(void *ctx, uint32_t choice,
+                                  const struct gp_boundary_event *event);
+    void (*on_tap)(void *ctx, uint32_t choice, const struct gp_tap *tap);
+    uint32_t tap_every; /* 0: every one */
     void *ctx;
 
     struct gp_sampling sampling;
@@ -250,6 +296,16 @@ GP_API void gp_request_init(struct gp_request *request);
  * now. */
 GP_API int gp_engine_submit(struct gp_engine *engine, const struct gp_request *request,
                             uint64_t *id, struct gp_error *err);
+
+/* For measurement: a request that goes on from where a running choice of another stands between two
+ * steps, with its own copy of the pages and of all that the policy goes by.  On the thread that
+ * steps.  From `request` it takes what concerns the tokens to come (max_tokens, forced, logprobs,
+ * sampling, callbacks); tokens, n, prompt_logprobs and kv are the parent's, and must be left as
+ * gp_request_init() made them.  The parent's history is in its counters and its log, so that it may
+ * be preempted like any other.  GP_EAGAIN: no pages or no room now, or the parent does not stand
+ * where a token is about to run (it waits, is in its prompt or a replay, or is being compacted). */
+GP_API int gp_engine_fork(struct gp_engine *engine, uint64_t parent, uint32_t choice,
+                          const struct gp_request *request, uint64_t *id, struct gp_error *err);
 
 /* Any thread; unknown and finished ids are fine.  Pages are back within one step. */
 GP_API void gp_engine_cancel(struct gp_engine *engine, uint64_t id);
@@ -293,32 +349,6 @@ GP_API uint32_t gp_engine_alternatives(struct gp_engine *engine, uint64_t id, ui
                                        uint32_t max);
 /* The logprob of prompt token `index` given those before it; 0 for index 0. */
 GP_API float gp_engine_prompt_logprob(struct gp_engine *engine, uint64_t id, uint32_t index);
-
-/* What happened at one boundary (section 3), or at a cut every so many steps; cuts before every
- * token are counted in gp_request_stats.compress only. */
-enum gp_action {
-    GP_ACTION_GROW,
-    GP_ACTION_COMPRESS,
-    GP_ACTION_SHRINK
-};
-enum gp_cause {
-    GP_CAUSE_POLICY,   /* a primary decision                              */
-    GP_CAUSE_START,    /* no summaries yet                                */
-    GP_CAUSE_INITIAL,  /* initial_pages not reached, or a budget not full */
-    GP_CAUSE_PRESSURE, /* the pool was empty enough                       */
-    GP_CAUSE_CAPPED,   /* growth at max_pages                             */
-    GP_CAUSE_FALLBACK, /* growth was denied                               */
-};
-
-struct gp_boundary_event {
-    uint32_t tokens; /* logical length at the boundary              */
-    uint32_t pages_before;
-    uint32_t pages_after;
-    enum gp_action action;
-    enum gp_cause cause;
-    bool has_delta;
-    double delta, demand_short, demand_long; /* r_S - r_L, r_S, r_L       */
-};
 
 struct gp_request_stats {
     uint32_t prompt_tokens;

@@ -247,8 +247,8 @@ static void on_boundary(void *ctx, const struct gp_seq *seq, struct gp_decision 
                         const struct gp_signal *signal, uint32_t pages_before)
 {
     static const char *const actions[] = {"grow", "compress", "shrink"};
-    static const char *const causes[] = {"policy",   "start",  "initial",
-                                         "pressure", "capped", "fallback"};
+    static const char *const causes[] = {"policy", "start",    "initial",   "pressure",
+                                         "capped", "fallback", "overridden"};
     struct dump *d = ctx;
     const struct gp_hparams *hp = hparams(d);
 

@@ -72,8 +72,8 @@ static const char *action_name(enum gp_action action)
 
 static const char *cause_name(enum gp_cause cause)
 {
-    static const char *const names[] = {"",          " (start)",   " (initial)", " (pressure)",
-                                        " (capped)", " (fallback)"};
+    static const char *const names[] = {"",          " (start)",    " (initial)",   " (pressure)",
+                                        " (capped)", " (fallback)", " (overridden)"};
 
     return names[cause];
 }

@@ -277,6 +277,8 @@ static int open_sched(struct gp_engine *engine, struct gp_error *err)
         .measure = gp_boundary_measure,
         .compact = gp_compaction_run,
         .copy = gp_compaction_copy,
+        .override = gp_measure_override,
+        .clone = gp_measure_clone,
         .boundary = gp_step_boundary,
         .admitted = gp_step_admitted,
         .preempted = gp_step_preempted,
@@ -344,6 +346,8 @@ int gp_engine_open(struct gp_engine **out, const struct gp_model *model,
     if (!rc)
         rc = gp_boundary_open(engine, err);
     if (!rc)
+        rc = gp_measure_open(engine, err);
+    if (!rc)
         rc = gp_requests_open(engine, err);
     if (!rc)
         rc = gp_tracer_open(engine, err);
@@ -378,6 +382,7 @@ void gp_engine_close(struct gp_engine *engine)
     gp_tracer_close(engine);
     gp_requests_close(engine);
     gp_boundary_close(engine);
+    gp_measure_close(engine);
     gp_forward_close(engine->forward);
     for (uint32_t i = 0; engine->samplers && i < engine->options.threads; i++)
         gp_sampler_close(engine->samplers[i]);

@@ -197,6 +197,7 @@ struct gp_engine {
     struct gp_policy_needs needs; /* of all policies that a request may bring                  */
     struct scored_scratch *scored_scratch; /* [threads], or NULL                               */
     uint64_t scored_bytes;
+    uint32_t *tap_counts; /* [layers][KV heads], or NULL                               */
     uint32_t slots_max;
     float *rope_cos, *rope_sin; /* [rope_dim/2] angles of a boundary's position                */
     struct gp_engine_stats stats;
@@ -218,6 +219,17 @@ struct gp_engine {
     struct gp_engine_stats stats_seen;
     int news_fd, work_fd;
 };
+
+/* The windows' rows, which both taps and scorers take their queries from: the newest rows_count
+ * of a query head of a query slot. */
+static inline float *gp_window_of(const struct gp_engine *engine, uint32_t layer, uint32_t slot)
+{
+    const struct gp_hparams *hp = &engine->model->weights->hp;
+    const struct gp_cache *cache = &engine->cache;
+    size_t place = (size_t)layer * cache->summary_slots + slot;
+
+    return cache->windows + place * cache->window_rows * hp->head_count * hp->key_dim;
+}
 
 /* engine.c: 0 means one a core. */
 uint32_t gp_engine_threads(uint32_t asked);
@@ -252,7 +264,26 @@ void gp_compaction_copy(void *ctx, uint32_t from, uint32_t to, uint32_t slots);
  * could run.  Returns whether there was one. */
 bool gp_compaction_advance(struct gp_engine *engine, uint32_t rows);
 
+/* measure.c: forks, decisions that the caller takes, taps. */
+int gp_measure_open(struct gp_engine *engine, struct gp_error *err);
+void gp_measure_close(struct gp_engine *engine);
+/* A decision as the caller is told of it, but for pages_after. */
+struct gp_boundary_event gp_measure_event(const struct gp_seq *seq, struct gp_decision decision,
+                                          const struct gp_signal *signal, uint32_t pages_before);
+struct gp_decision gp_measure_override(void *ctx, const struct gp_seq *seq,
+                                       struct gp_decision decision, const struct gp_signal *signal);
+void gp_measure_clone(void *ctx, const struct gp_seq *from, const struct gp_seq *to);
+/* The rows of the plan have run, and nothing has been drawn from them. */
+void gp_measure_tap(struct gp_engine *engine, const struct gp_plan *plan);
+
 /* requests.c: the side that other threads see. */
+/* What a request comes to, with its seed and its limits; the arrays are still the caller's. */
+int gp_request_make(const struct gp_engine *engine, const struct gp_request *asked,
+                    struct request *made, struct gp_error *err);
+/* Under the lock: a place for it, with copies of its arrays. */
+int gp_request_place(struct gp_engine *engine, const struct request *made, struct request **out,
+                     struct gp_error *err);
+struct request *gp_request_find(struct gp_engine *engine, uint64_t id); /* under the lock */
 uint64_t gp_request_id(const struct gp_engine *engine, const struct request *request);
 int gp_requests_open(struct gp_engine *engine, struct gp_error *err);
 void gp_requests_close(struct gp_engine *engine);

@@ -82,7 +82,7 @@ void gp_requests_close(struct gp_engine *engine)
     pthread_mutex_destroy(&engine->lock);
 }
 
-static struct request *find(struct gp_engine *engine, uint64_t id)
+struct request *gp_request_find(struct gp_engine *engine, uint64_t id)
 {
     uint64_t slot = id & ((1u << SLOT_BITS) - 1);
 
@@ -95,7 +95,7 @@ static struct request *find(struct gp_engine *engine, uint64_t id)
 
 static struct choice *find_choice(struct gp_engine *engine, uint64_t id, uint32_t index)
 {
-    struct request *request = find(engine, id);
+    struct request *request = gp_request_find(engine, id);
 
     return request && index < request->asked.n ? &request->choices[index] : NULL;
 }
@@ -111,6 +111,18 @@ static int check_ids(const char *what, const int32_t *ids, uint32_t count, uint3
         if (ids[i] < 0 || (uint32_t)ids[i] >= vocab)
             return gp_fail(err, GP_EINVAL, "%s: token %u is %d: must be 0 to %u", what, i, ids[i],
                            vocab - 1);
+    return GP_OK;
+}
+
+static int check_hooks(const struct gp_engine *engine, const struct gp_request *r,
+                       struct gp_error *err)
+{
+    const struct gp_kv_options *kv = r->kv ? r->kv : &engine->options.kv;
+
+    if (r->on_tap && !engine->options.taps)
+        return gp_fail(err, GP_EINVAL, "on_tap: the engine was opened without taps");
+    if (r->on_tap && gp_policy_needs(kv).rotation)
+        return gp_fail(err, GP_EINVAL, "on_tap: not for a policy that turns its keys");
     return GP_OK;
 }
 
@@ -131,6 +143,8 @@ static int check_request(const struct gp_engine *engine, const struct gp_request
         rc = gp_policy_check(r->kv, o->page_tokens, err);
     if (!rc && r->kv)
         rc = gp_scored_check(engine, r->kv, err);
+    if (!rc)
+        rc = check_hooks(engine, r, err);
     if (rc)
         return rc;
     if (r->token_count == 0)
@@ -239,8 +253,8 @@ static struct request *free_slot(struct gp_engine *engine)
 }
 
 /* Under the lock. */
-static int admit(struct gp_engine *engine, const struct request *made, uint64_t *id,
-                 struct gp_error *err)
+int gp_request_place(struct gp_engine *engine, const struct request *made, struct request **out,
+                     struct gp_error *err)
 {
     struct request *request = free_slot(engine);
     struct request counted = *made;
@@ -268,11 +282,10 @@ static int admit(struct gp_engine *engine, const struct request *made, uint64_t 
     request->block = layout.block;
     lay_out(engine, request, &layout);
     request->block_bytes = layout.at;
-    request->used = request->submitted = true;
+    request->used = true;
     request->open_choices = request->asked.n;
     engine->sequences_out += request->asked.n;
-    engine->inbox[engine->inbox_count++] = (uint32_t)(request - engine->requests);
-    *id = gp_request_id(engine, request);
+    *out = request;
     return GP_OK;
 }
 
@@ -282,25 +295,41 @@ static int32_t at_most(int32_t logprobs, uint32_t vocab)
     return logprobs > (int32_t)vocab ? (int32_t)vocab : logprobs;
 }
 
-int gp_engine_submit(struct gp_engine *engine, const struct gp_request *asked, uint64_t *id,
-                     struct gp_error *err)
+int gp_request_make(const struct gp_engine *engine, const struct gp_request *asked,
+                    struct request *made, struct gp_error *err)
 {
-    struct request made = {.asked = *asked, .submitted_ns = gp_clock_ns()};
     int rc = check_request(engine, asked, err);
 
     if (rc)
         return rc;
     uint32_t room = engine->options.context - asked->token_count;
 
-    made.asked.n = asked->n ? asked->n : 1;
-    made.asked.logprobs = at_most(asked->logprobs, engine->vocab);
-    made.asked.prompt_logprobs = at_most(asked->prompt_logprobs, engine->vocab);
-    made.max_tokens = asked->max_tokens && asked->max_tokens < room ? asked->max_tokens : room;
-    made.kv = asked->kv ? *asked->kv : engine->options.kv;
-    made.asked.kv = NULL;
-    made.seed = asked->sampling.has_seed ? asked->sampling.seed : gp_rng_entropy();
+    *made = (struct request){.asked = *asked, .submitted_ns = gp_clock_ns()};
+    made->asked.n = asked->n ? asked->n : 1;
+    made->asked.logprobs = at_most(asked->logprobs, engine->vocab);
+    made->asked.prompt_logprobs = at_most(asked->prompt_logprobs, engine->vocab);
+    made->max_tokens = asked->max_tokens && asked->max_tokens < room ? asked->max_tokens : room;
+    made->kv = asked->kv ? *asked->kv : engine->options.kv;
+    made->asked.kv = NULL;
+    made->seed = asked->sampling.has_seed ? asked->sampling.seed : gp_rng_entropy();
+    return GP_OK;
+}
+
+int gp_engine_submit(struct gp_engine *engine, const struct gp_request *asked, uint64_t *id,
+                     struct gp_error *err)
+{
+    struct request made, *request;
+    int rc = gp_request_make(engine, asked, &made, err);
+
+    if (rc)
+        return rc;
     pthread_mutex_lock(&engine->lock);
-    rc = admit(engine, &made, id, err);
+    rc = gp_request_place(engine, &made, &request, err);
+    if (!rc) {
+        request->submitted = true;
+        engine->inbox[engine->inbox_count++] = (uint32_t)(request - engine->requests);
+        *id = gp_request_id(engine, request);
+    }
     pthread_mutex_unlock(&engine->lock);
     if (!rc)
         gp_event_raise(engine->work_fd);
@@ -534,7 +563,7 @@ void gp_requests_publish(struct gp_engine *engine)
 void gp_engine_cancel(struct gp_engine *engine, uint64_t id)
 {
     pthread_mutex_lock(&engine->lock);
-    struct request *request = find(engine, id);
+    struct request *request = gp_request_find(engine, id);
     bool open = request && request->open_choices > 0;
 
     if (open)
@@ -547,7 +576,7 @@ void gp_engine_cancel(struct gp_engine *engine, uint64_t id)
 void gp_engine_release(struct gp_engine *engine, uint64_t id)
 {
     pthread_mutex_lock(&engine->lock);
-    struct request *request = find(engine, id);
+    struct request *request = gp_request_find(engine, id);
     bool open = request && request->open_choices > 0;
 
     if (open)
@@ -601,7 +630,7 @@ uint32_t gp_engine_read(struct gp_engine *engine, uint64_t id, uint32_t index, u
     uint32_t count = 0;
 
     pthread_mutex_lock(&engine->lock);
-    struct request *request = find(engine, id);
+    struct request *request = gp_request_find(engine, id);
     struct choice *choice = find_choice(engine, id, index);
 
     for (; choice && count < max && from + count < choice->output_seen; count++) {
@@ -623,7 +652,7 @@ uint32_t gp_engine_alternatives(struct gp_engine *engine, uint64_t id, uint32_t 
     uint32_t width = 0;
 
     pthread_mutex_lock(&engine->lock);
-    struct request *request = find(engine, id);
+    struct request *request = gp_request_find(engine, id);
     struct choice *choice = find_choice(engine, id, index);
 
     if (choice && prompt && token >= 1 && token < request->prompt_scored_seen) {
@@ -650,7 +679,7 @@ float gp_engine_prompt_logprob(struct gp_engine *engine, uint64_t id, uint32_t t
     float logprob = 0.0f;
 
     pthread_mutex_lock(&engine->lock);
-    struct request *request = find(engine, id);
+    struct request *request = gp_request_find(engine, id);
 
     if (request && request->prompt_logprobs && token >= 1 && token < request->prompt_scored_seen)
         logprob = request->prompt_logprobs[token];

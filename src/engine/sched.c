@@ -5,6 +5,8 @@
  * running list it makes the newest the last. */
 #include "engine/sched.h"
 
+#include <string.h>
+
 #include "base/assert.h"
 #include "base/limits.h"
 #include "base/mem.h"
@@ -323,6 +325,48 @@ void gp_sched_finish(struct gp_sched *sched, struct gp_seq *seq)
     else if (seq->state == GP_SEQ_WAITING)
         list_remove(&sched->waiting, seq);
     seq->state = GP_SEQ_DONE;
+}
+
+/* ---- forks ---- */
+
+bool gp_sched_may_fork(const struct gp_seq *seq)
+{
+    return seq->state == GP_SEQ_RUNNING && !seq->compacting && seq->log_at == seq->log_count &&
+           seq->computed >= seq->prefill_count && seq->computed + 1 == seq->token_count;
+}
+
+struct gp_seq *gp_sched_fork(struct gp_sched *sched, const struct gp_seq *parent)
+{
+    struct gp_seq *seq = sched->free;
+
+    gp_assert(gp_sched_may_fork(parent) && sched->ops.copy && sched->ops.clone);
+    if (!seq || sched->slot_count == 0)
+        return NULL;
+    uint32_t slot = sched->slots[sched->slot_count - 1], index = seq->index;
+    uint32_t *table = sched->tables + (size_t)slot * sched->table_max;
+    uint8_t *log = sched->logs + (size_t)index * sched->log_max;
+
+    if (!gp_sched_take_pages(sched, parent->held, table))
+        return NULL;
+    sched->free = seq->next;
+    sched->slot_count--;
+    *seq = *parent;
+    seq->index = index;
+    seq->arrival = sched->arrival_next++;
+    seq->query_slot = slot;
+    seq->table = table;
+    seq->log = log;
+    seq->tokens = NULL;
+    seq->leader = NULL;
+    seq->hits = seq->indexed = 0;
+    seq->indexes = false;
+    seq->preempt = 0;
+    memcpy(log, parent->log, parent->log_count);
+    for (uint32_t i = 0; i < parent->held; i++)
+        sched->ops.copy(sched->ops.ctx, parent->table[i], table[i], sched->options.page_tokens);
+    sched->ops.clone(sched->ops.ctx, parent, seq);
+    list_insert(&sched->running, seq);
+    return seq;
 }
 
 void gp_sched_forget(struct gp_sched *sched, struct gp_seq *seq)

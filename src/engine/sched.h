@@ -79,7 +79,8 @@ struct gp_seq {
     uint32_t pages_peak; /* most pages in use                                               */
 
     /* Counters of section 8. */
-    uint32_t grow, compress, shrink, start, initial, pressure, capped, fallback, preempt;
+    uint32_t grow, compress, shrink, start, initial, pressure, capped, overridden, fallback,
+        preempt;
     uint32_t cuts;      /* compactions of a trigger of its own: no boundaries, not in the log    */
     uint32_t cut_at;    /* rows that had run at the latest of them; a replay repeats, not counts */
     uint64_t pages_sum; /* sum of P over decode steps, for the mean                        */
@@ -111,6 +112,13 @@ struct gp_sched_ops {
     /* Copy the first `slots` slots of a page to another, for all layers and heads.  May be NULL
      * where nothing is shared. */
     void (*copy)(void *ctx, uint32_t from, uint32_t to, uint32_t slots);
+    /* What to do instead of the policy's decision; a compaction that cannot be is not done.  May
+     * be NULL. */
+    struct gp_decision (*override)(void *ctx, const struct gp_seq *seq, struct gp_decision decision,
+                                   const struct gp_signal *signal);
+    /* The state of a query slot, besides pages, goes from one sequence to another.  May be NULL
+     * where nothing is forked. */
+    void (*clone)(void *ctx, const struct gp_seq *from, const struct gp_seq *to);
     /* A decision was taken (not a replayed one): once for each, for events and traces.  Called
      * when it has been carried out; or before seq gives way, if it must for the page that it
      * wants, with seq->pages still pages_before.  signal is NULL when demand was not measured.
@@ -159,6 +167,13 @@ struct gp_seq *gp_sched_add(struct gp_sched *sched, uint32_t prompt_count,
  * that arrived before: seq waits until it has computed the prompt. */
 void gp_sched_share(struct gp_sched *sched, struct gp_seq *seq, const int32_t *tokens,
                     struct gp_prefix_place root, uint32_t skip_max, const struct gp_seq *leader);
+
+/* Between two plans: a sequence that stands where parent does, in pages of its own, and shares
+ * nothing.  Parent runs, and its next row is a new one that draws.  NULL when there is no seq, no
+ * slot or no page. */
+struct gp_seq *gp_sched_fork(struct gp_sched *sched, const struct gp_seq *parent);
+/* Does seq stand where it can be forked? */
+bool gp_sched_may_fork(const struct gp_seq *seq);
 
 /* Plan a step: decode rows first, oldest first, passing boundaries as they come; then prompts
  * and replays in chunks; then admissions, unless something was preempted.  The runs stay valid

@@ -55,6 +55,9 @@ static void count_decision(struct gp_seq *seq, struct gp_decision decision)
     case GP_BECAUSE_CAPPED:
         seq->capped++;
         break;
+    case GP_BECAUSE_OVERRIDDEN:
+        seq->overridden++;
+        break;
     case GP_BECAUSE_FALLBACK:
         gp_assert(!"a policy decides on no fallback");
     }
@@ -172,6 +175,20 @@ static void carry_out_outcome(struct gp_sched *s, struct gp_seq *seq,
         gp_sched_finish(s, seq);
 }
 
+/* The policy's decision, or what whoever measures makes of it. */
+static struct gp_decision ask(struct gp_sched *s, struct gp_seq *seq,
+                              const struct gp_boundary_view *view, const struct gp_signal *signal)
+{
+    struct gp_decision decision = gp_policy_decide(&seq->kv, view, signal ? signal->delta : 0);
+    struct gp_decision other = decision;
+
+    if (s->ops.override)
+        other = s->ops.override(s->ops.ctx, seq, decision, signal);
+    if (other.action == GP_DO_COMPRESS && !gp_policy_may_compress(&seq->kv, view))
+        return decision;
+    return other;
+}
+
 static enum gp_boundary_outcome decide(struct gp_sched *s, struct gp_seq *seq)
 {
     uint32_t total = gp_pool_total(s->pool), pages_before = seq->pages;
@@ -190,7 +207,7 @@ static enum gp_boundary_outcome decide(struct gp_sched *s, struct gp_seq *seq)
 
     if (measured)
         signal = s->ops.measure(s->ops.ctx, seq);
-    struct gp_decision decision = gp_policy_decide(&seq->kv, &view, signal.delta);
+    struct gp_decision decision = ask(s, seq, &view, measured ? &signal : NULL);
     struct gp_retention room;
     const struct gp_retention *r = compaction_of(s, seq, decision.action, &room);
     bool ready = take_what_it_wants(s, seq, r);

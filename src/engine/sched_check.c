@@ -7,7 +7,7 @@
 static void check_counters(const struct gp_seq *seq)
 {
     uint32_t decisions = seq->grow + seq->compress + seq->shrink + seq->start + seq->initial +
-                         seq->pressure + seq->capped;
+                         seq->pressure + seq->capped + seq->overridden;
 
     gp_assert(seq->log_at <= seq->log_count);
     gp_assert(seq->fallback <= decisions);

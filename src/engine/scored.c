@@ -126,6 +126,8 @@ void gp_scored_needs(struct gp_engine *engine)
     engine->needs = gp_policy_needs(&engine->options.kv);
     for (uint32_t i = 0; i < engine->options.kv_also_count; i++)
         engine->needs = joined(engine->needs, gp_policy_needs(&engine->options.kv_also[i]));
+    if (engine->options.taps && engine->needs.window == 0)
+        engine->needs.window = 1;
 }
 
 int gp_scored_open(struct gp_engine *engine, struct gp_error *err)
@@ -138,8 +140,6 @@ int gp_scored_open(struct gp_engine *engine, struct gp_error *err)
                      hp->head_count * hp->key_dim;
     bool ok = true;
 
-    if (!needs.scorer)
-        return GP_OK;
     cache->slots_max = engine->slots_max;
     cache->window_rows = needs.window;
     if (needs.window)
@@ -154,7 +154,8 @@ int gp_scored_open(struct gp_engine *engine, struct gp_error *err)
         ok = (cache->positions = take(engine, words, sizeof *cache->positions)) != NULL;
     if (ok && needs.rotation)
         ok = open_rotation(engine);
-    ok = ok && open_scratch(engine);
+    if (ok && needs.scorer)
+        ok = open_scratch(engine);
     return ok ? GP_OK : gp_fail(err, GP_ENOMEM, "scores: out of memory");
 }
 
@@ -170,8 +171,6 @@ void gp_scored_close(struct gp_engine *engine)
     uint32_t n = engine->slots_max, threads = engine->options.threads;
     size_t words = page_words(engine) * engine->options.kv_pages, pairs = hp->rope_dim / 2;
 
-    if (!engine->needs.scorer)
-        return;
     for (uint32_t i = 0; engine->scored_scratch && i < threads; i++) {
         struct scored_scratch *s = &engine->scored_scratch[i];
 
@@ -273,7 +272,6 @@ static void score_head(const struct cut *c, const struct gp_kv_view *kv, uint32_
     const struct gp_hparams *hp = &engine->model->weights->hp;
     const struct gp_cache *cache = &engine->cache;
     const struct gp_seq *seq = c->seq;
-    size_t slot = (size_t)layer * cache->summary_slots + seq->query_slot;
     uint32_t group = hp->head_count / hp->kv_head_count, rows = seq->kv.scorer.window;
     struct gp_score_input in = {
         .kv = kv,
@@ -292,8 +290,8 @@ static void score_head(const struct cut *c, const struct gp_kv_view *kv, uint32_
     };
 
     if (rows > 0) {
-        in.queries = cache->windows + slot * cache->window_rows * in.query_stride +
-                     (size_t)head * group * hp->key_dim;
+        in.queries =
+            gp_window_of(engine, layer, seq->query_slot) + (size_t)head * group * hp->key_dim;
         in.query_first = (seq->computed - in.query_count) % cache->window_rows;
     }
     if (c->needs.positions)

@@ -25,21 +25,10 @@ void gp_step_boundary(void *ctx, const struct gp_seq *seq, struct gp_decision de
         return;
     struct gp_boundary_event *event = &choice->events[choice->event_count++];
 
-    *event = (struct gp_boundary_event){
-        .tokens = seq->computed,
-        .pages_before = pages_before,
-        .pages_after = decision.action == GP_DO_GROW ? pages_before + 1
-                       : seq->compacting             ? seq->retention.pages_after
-                                                     : seq->pages,
-        .action = (enum gp_action)decision.action,
-        .cause = (enum gp_cause)decision.cause,
-        .has_delta = signal != NULL,
-    };
-    if (signal) {
-        event->delta = signal->delta;
-        event->demand_short = signal->demand_short;
-        event->demand_long = signal->demand_long;
-    }
+    *event = gp_measure_event(seq, decision, signal, pages_before);
+    event->pages_after = decision.action == GP_DO_GROW ? pages_before + 1
+                         : seq->compacting             ? seq->retention.pages_after
+                                                       : seq->pages;
 }
 
 void gp_step_admitted(void *ctx, const struct gp_seq *seq)
@@ -88,6 +77,10 @@ static void add_segment(struct gp_engine *engine, struct gp_segment *segment,
     };
     if (scored)
         gp_scored_segment(seq, segment);
+    if (owner.request->asked.on_tap) {
+        segment->keep_queries = true;
+        segment->query_slot = seq->query_slot;
+    }
     if (scores_prompt(owner.request, seq) && owner.choice->index == 0)
         segment->logits_from = 0;
     if (!owner.choice->admitted_ns)
@@ -382,6 +375,8 @@ uint32_t gp_engine_step(struct gp_engine *engine)
         uint32_t wanted = run_rows(engine, &plan);
 
         gp_sched_ran(engine->sched, &plan);
+        if (engine->tap_counts)
+            gp_measure_tap(engine, &plan);
         draw_tokens(engine, &plan, wanted);
     }
     bool compacted = gp_compaction_advance(engine, rows);

@@ -222,8 +222,8 @@ static void tell_decision(struct gp_engine *engine, const struct gp_seq *seq,
                           uint32_t pages_before)
 {
     static const char *const actions[] = {"grow", "compress", "shrink"};
-    static const char *const causes[] = {"policy",   "start",  "initial",
-                                         "pressure", "capped", "fallback"};
+    static const char *const causes[] = {"policy", "start",    "initial",   "pressure",
+                                         "capped", "fallback", "overridden"};
     struct choice *choice = engine->owners[seq->index].choice;
     uint64_t spent = choice->demand_ns - choice->told.demand_ns;
     struct gp_tracer *t = engine->tracer;

@@ -205,10 +205,11 @@ static void read_boundary(struct reader *r, struct gp_timeline_run *run,
 {
     static const enum gp_timeline_sum decisions[] = {GP_SUM_GROW, GP_SUM_COMPRESS, GP_SUM_SHRINK};
     static const enum gp_timeline_sum causes[] = {
-        GP_SUM_COUNT, GP_SUM_START, GP_SUM_INITIAL, GP_SUM_PRESSURE, GP_SUM_CAPPED, GP_SUM_GROW,
+        GP_SUM_COUNT,  GP_SUM_START, GP_SUM_INITIAL, GP_SUM_PRESSURE,
+        GP_SUM_CAPPED, GP_SUM_GROW,  GP_SUM_COUNT,
     };
     uint32_t decision = word(r, "decision", "grow|compress|shrink");
-    uint32_t cause = word(r, "cause", "policy|start|initial|pressure|capped|fallback");
+    uint32_t cause = word(r, "cause", "policy|start|initial|pressure|capped|fallback|overridden");
     const json_t *spent = json_object_get(r->event, "demand_ms");
 
     (void)row;

@@ -84,6 +84,7 @@ enum gp_policy_cause {
     GP_BECAUSE_PRESSURE,
     GP_BECAUSE_CAPPED,
     GP_BECAUSE_FALLBACK,
+    GP_BECAUSE_OVERRIDDEN, /* by whoever measures; the policy said otherwise */
 };
 
 struct gp_boundary_view {
