@@ -171,6 +171,9 @@ void gp_scored_close(struct gp_engine *engine)
     uint32_t n = engine->slots_max, threads = engine->options.threads;
     size_t words = page_words(engine) * engine->options.kv_pages, pairs = hp->rope_dim / 2;
 
+    /* Options that were refused have no page size to divide by. */
+    if (!cache->page_tokens)
+        return;
     for (uint32_t i = 0; engine->scored_scratch && i < threads; i++) {
         struct scored_scratch *s = &engine->scored_scratch[i];
 
