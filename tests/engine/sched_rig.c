@@ -40,11 +40,21 @@ static void preempted(void *ctx, struct gp_seq *seq)
     rig->preempt_count++;
 }
 
+static void copy(void *ctx, uint32_t from, uint32_t to, uint32_t slots)
+{
+    struct rig *rig = ctx;
+
+    gp_assert(from != to && slots >= 1 && slots <= rig->options.page_tokens);
+    gp_assert(gp_pool_refs(rig->pool, to) == 1);
+    rig->copy_count++;
+}
+
 void rig_open(struct rig *rig, uint32_t pages, struct gp_sched_options options)
 {
     struct gp_sched_ops ops = {
         .measure = measure,
         .compact = compact,
+        .copy = copy,
         .boundary = boundary,
         .preempted = preempted,
         .ctx = rig,

@@ -20,7 +20,7 @@ struct rig {
     struct gp_plan plan;
     struct gp_seq *stuck;
     double delta; /* what the next measurement says */
-    uint32_t measure_count, compact_count, preempt_count, event_count;
+    uint32_t measure_count, compact_count, copy_count, preempt_count, event_count;
     struct rig_event events[RIG_EVENTS];
     struct gp_retention compactions[RIG_EVENTS];
 };

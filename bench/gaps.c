@@ -1,0 +1,154 @@
+/* Does a compaction make the others wait?  Requests that compact in turn, within the steps and beside
+ * them, alternately in one run:
+ *
+ *     bench/gaps MODEL.gguf [requests [page size [pages held [rounds]]]]      (16, 64, 8, 4)
+ *
+ * Told for each way: the median step, the longest one and the 99th percentile as multiples of it, and
+ * the time in all.  Only steps in which everybody who is not compacting draws a token are counted: no
+ * prompts. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/rng.h"
+#include "growpage.h"
+
+#define STEPS_MAX 100000u
+
+struct load {
+    uint32_t requests, page_tokens, pages, rounds;
+};
+
+struct times {
+    double step_ms[STEPS_MAX];
+    uint32_t count;
+    double total_ms;
+    uint64_t compactions;
+};
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "gaps: %s\n", what);
+    exit(1);
+}
+
+/* Prompts of as many lengths as requests, spread over a page, so that the boundaries come in turn. */
+static void submit_all(struct gp_engine *engine, const struct load *load, uint32_t vocab,
+                       uint64_t *ids)
+{
+    uint32_t longest = load->pages * load->page_tokens;
+    int32_t *prompt = calloc(longest, sizeof *prompt);
+    struct gp_rng rng = {1};
+    struct gp_error err;
+
+    if (!prompt)
+        fail("out of memory");
+    for (uint32_t i = 0; i < load->requests; i++) {
+        uint32_t count = longest - 1 - i * load->page_tokens / load->requests;
+        struct gp_request request;
+
+        for (uint32_t t = 0; t < count; t++)
+            prompt[t] = (int32_t)gp_rng_below(&rng, vocab);
+        gp_request_init(&request);
+        request.tokens = prompt;
+        request.token_count = count;
+        request.max_tokens = load->rounds * load->page_tokens;
+        request.ignore_eos = true;
+        request.sampling.temperature = 0;
+        if (gp_engine_submit(engine, &request, &ids[i], &err))
+            fail(err.message);
+    }
+    free(prompt);
+}
+
+static void run(const struct gp_model *model, const struct load *load, bool sync,
+                struct times *times)
+{
+    uint64_t ids[256];
+    struct gp_engine_options options;
+    struct gp_model_info info;
+    struct gp_engine *engine;
+    struct gp_engine_stats stats;
+    struct gp_error err;
+    uint64_t begin = 0, last;
+
+    gp_model_info(model, &info);
+    gp_engine_options_init(&options);
+    options.page_tokens = load->page_tokens;
+    options.kv_pages = load->requests * (load->pages + 2);
+    options.context = (load->pages + load->rounds + 1) * load->page_tokens;
+    options.max_seqs = load->requests;
+    options.no_prefix_cache = true;
+    options.kv_sync = sync;
+    if (gp_policy_parse("random:1", &options.kv, &err))
+        fail(err.message);
+    options.kv.initial_pages = 2;
+    if (gp_engine_open(&engine, model, &options, &err))
+        fail(err.message);
+    submit_all(engine, load, info.vocab_count, ids);
+    for (;;) {
+        gp_engine_stats(engine, &stats);
+        bool decoding = stats.output_tokens >= load->requests;
+
+        last = gp_clock_ns();
+        if (gp_engine_step(engine) == 0)
+            break;
+        begin = begin ? begin : decoding ? last : 0;
+        gp_engine_stats(engine, &stats);
+        if (decoding && stats.running == load->requests && times->count < STEPS_MAX)
+            times->step_ms[times->count++] = (double)(gp_clock_ns() - last) / 1e6;
+    }
+    times->total_ms += (double)(last - begin) / 1e6;
+    times->compactions += stats.compress;
+    for (uint32_t i = 0; i < load->requests; i++)
+        gp_engine_release(engine, ids[i]);
+    gp_engine_close(engine);
+}
+
+static void tell(const char *name, struct times *t)
+{
+    qsort(t->step_ms, t->count, sizeof *t->step_ms, by_value);
+    double median = t->step_ms[t->count / 2];
+
+    printf("%-6s median step %.3f ms, 99 %% within %.3f x, longest %.3f x, %" PRIu64
+           " compactions, total %.1f ms\n",
+           name, median, t->step_ms[t->count * 99ull / 100] / median,
+           t->step_ms[t->count - 1] / median, t->compactions, t->total_ms);
+}
+
+int main(int argc, char **argv)
+{
+    static struct times sync, async;
+    struct load load = {16, 64, 8, 4};
+    uint32_t *numbers[] = {&load.requests, &load.page_tokens, &load.pages, &load.rounds};
+    struct gp_model_options options = {.path = argc > 1 ? argv[1] : NULL};
+    struct gp_model *model;
+    struct gp_error err;
+
+    if (argc < 2 || argc > 6)
+        fail("MODEL.gguf [requests [page size [pages held [rounds]]]]");
+    for (int i = 2; i < argc; i++)
+        *numbers[i - 2] = (uint32_t)strtoul(argv[i], NULL, 10);
+    if (load.requests < 1 || load.requests > 256 || load.pages < 2 || load.rounds < 1)
+        fail("1 to 256 requests, at least two pages, at least one round");
+    if (gp_model_open(&model, &options, &err))
+        fail(err.message);
+    for (uint32_t i = 0; i < 3; i++) {
+        run(model, &load, true, &sync);
+        run(model, &load, false, &async);
+    }
+    tell("sync", &sync);
+    tell("async", &async);
+    printf("async takes %.3f of the time\n", async.total_ms / sync.total_ms);
+    gp_model_close(model);
+    return 0;
+}
