@@ -125,6 +125,7 @@ int gp_cmd_serve(struct gp_settings *s)
     options.cors_origin = s->cors_origin;
     options.name = name;
     options.model_path = s->model_path;
+    options.strict_model = s->strict_model;
     options.chat_variables = s->chat_variables;
     options.split_thoughts = s->reasoning_format != 2;
     options.thought_max = s->thought_max;

@@ -259,6 +259,8 @@ static const struct gp_option table[] = {
      AT(port), .max = 65535},
     {GP_OPTION_TEXT, "-a --alias --served-model-name", "NAME",
      "the model's id (default: the file's name)", SERVE, AT(alias)},
+    {GP_OPTION_FLAG, "--strict-model", NULL, "refuse requests that name another model", SERVE,
+     AT(strict_model)},
     {GP_OPTION_CALL, "--api-key", "KEY",
      "a key that clients must send; may be given several times", SERVE, AT(keys),
      .apply = apply_key},

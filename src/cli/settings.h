@@ -94,7 +94,7 @@ struct gp_settings {
     uint32_t port, shutdown_seconds;
     uint64_t body_bytes_max;
     struct gp_key_list keys;
-    bool no_access_log;
+    bool no_access_log, strict_model;
     int reasoning_format; /* auto, deepseek, none */
     int64_t thought_max;  /* -1: no limit */
 

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/answer_internal.h"
+
 /* Floats survive nine digits. */
 #define FLAGS (JSON_COMPACT | JSON_REAL_PRECISION(9))
 
@@ -56,8 +58,8 @@ static json_t *stop_reason(const struct gp_job *job, const struct gp_choice *cho
     return choice->finish == GP_FINISH_CAPACITY ? json_string("kv_capacity") : json_null();
 }
 
-static int refuse_end(const struct gp_job *job, const struct gp_choice *choice,
-                      struct gp_refusal *r)
+int gp_answer_refuse_end(const struct gp_job *job, const struct gp_choice *choice,
+                         struct gp_refusal *r)
 {
     if (job->failed)
         return gp_refuse(r, 500, NULL, "answer: out of memory");
@@ -85,21 +87,29 @@ static double rate(double count, uint64_t ns)
     return ns > 0 ? count * 1e9 / (double)ns : 0;
 }
 
-/* llama-server's words; of an answer that is one. */
-static json_t *timings_json(const struct gp_job *job)
+json_t *gp_answer_timings(const struct gp_job *job, const struct gp_choice *choice)
 {
     struct gp_request_stats s;
 
-    if (job->choice_count != 1 || !gp_job_stats(job, &job->choices[0], &s))
+    if (!gp_job_stats(job, choice, &s))
         return NULL;
     double run = s.prompt_tokens - s.cached_tokens;
     double decoded = s.output_tokens > 0 ? s.output_tokens - 1 : 0;
 
-    return json_pack("{s:i, s:i, s:f, s:f, s:i, s:f, s:f}", "cache_n", (int)s.cached_tokens,
-                     "prompt_n", (int)run, "prompt_ms", (double)s.prefill_ns / 1e6,
-                     "prompt_per_second", rate(run, s.prefill_ns), "predicted_n",
-                     (int)s.output_tokens, "predicted_ms", (double)s.decode_ns / 1e6,
+    return json_pack("{s:i, s:i, s:f, s:f, s:f, s:i, s:f, s:f, s:f}", "cache_n",
+                     (int)s.cached_tokens, "prompt_n", (int)run, "prompt_ms",
+                     (double)s.prefill_ns / 1e6, "prompt_per_token_ms",
+                     run > 0 ? (double)s.prefill_ns / 1e6 / run : 0.0, "prompt_per_second",
+                     rate(run, s.prefill_ns), "predicted_n", (int)s.output_tokens, "predicted_ms",
+                     (double)s.decode_ns / 1e6, "predicted_per_token_ms",
+                     decoded > 0 ? (double)s.decode_ns / 1e6 / decoded : 0.0,
                      "predicted_per_second", rate(decoded, s.decode_ns));
+}
+
+/* Of an answer that is one. */
+static json_t *timings_json(const struct gp_job *job)
+{
+    return job->choice_count == 1 ? gp_answer_timings(job, &job->choices[0]) : NULL;
 }
 
 static json_t *frame(const struct gp_job *job, const char *object, json_t *choices)
@@ -147,6 +157,37 @@ static json_t *echoed_text(const struct gp_job *job, const struct gp_choice *cho
     return json;
 }
 
+static json_t *prompt_ids(const struct gp_job *job, const struct gp_choice *choice)
+{
+    const struct gp_prompt *prompt = &job->asked.prompts[choice->run];
+    json_t *ids = json_array();
+
+    for (uint32_t i = 0; i < prompt->count; i++)
+        json_array_append_new(ids, json_integer(prompt->ids[i]));
+    return ids;
+}
+
+json_t *gp_answer_ids(const struct gp_job *job, const struct gp_choice *choice, uint32_t from)
+{
+    uint64_t id = gp_job_run_id(job, choice->run);
+    json_t *ids = json_array();
+    struct gp_token tokens[64];
+
+    /* No further than its text has come. */
+    while (from < choice->token_count) {
+        uint32_t left = choice->token_count - from;
+        uint32_t count = gp_engine_read(job->api->engine, id, choice->index, from, tokens,
+                                        left < 64 ? left : 64, NULL);
+
+        for (uint32_t i = 0; i < count; i++)
+            json_array_append_new(ids, json_integer(tokens[i].id));
+        if (count == 0)
+            break;
+        from += count;
+    }
+    return ids;
+}
+
 static json_t *choice_json(const struct gp_job *job, uint32_t number)
 {
     const struct gp_choice *choice = &job->choices[number];
@@ -164,17 +205,25 @@ static json_t *choice_json(const struct gp_job *job, uint32_t number)
         json_object_set_new(json, "kv", gp_answer_kv(job, choice));
     if (json && gp_job_thought_cut(job, choice))
         json_object_set_new(json, "reasoning_truncated", json_true());
+    if (json && job->asked.prompt_logprobs >= 0)
+        json_object_set_new(json, "prompt_logprobs", gp_answer_prompt_logprobs(job, choice));
+    if (json && job->asked.return_ids) {
+        json_object_set_new(json, "prompt_token_ids", prompt_ids(job, choice));
+        json_object_set_new(json, "token_ids", gp_answer_ids(job, choice, 0));
+    }
     return json;
 }
 
 json_t *gp_answer_whole(struct gp_job *job, struct gp_refusal *r)
 {
+    if (job->asked.native)
+        return gp_native_whole(job, r);
     json_t *choices = json_array();
 
     for (uint32_t i = 0; i < job->choice_count; i++) {
         if (job->failed || !finish_reason(job->choices[i].finish)) {
             json_decref(choices);
-            (void)refuse_end(job, &job->choices[i], r);
+            (void)gp_answer_refuse_end(job, &job->choices[i], r);
             return NULL;
         }
         if (json_array_append_new(choices, choice_json(job, i)))
@@ -260,7 +309,13 @@ static void send_text(struct gp_job *job, uint32_t number, struct gp_buffer *out
     json_t *body = job->asked.chat ? delta_json(choice) : text_json(&choice->content);
 
     choice->entry_shown = choice->entry_ready;
-    send(job, piece(job, number, body, logprobs, NULL), out);
+    json_t *chunk = piece(job, number, body, logprobs, NULL);
+
+    if (job->asked.return_ids) {
+        json_object_set_new(chunk, "token_ids", gp_answer_ids(job, choice, choice->ids_shown));
+        choice->ids_shown = choice->token_count;
+    }
+    send(job, chunk, out);
     gp_buffer_clear(&choice->content);
     gp_buffer_clear(&choice->reasoning);
 }
@@ -304,11 +359,16 @@ void gp_answer_stream(struct gp_job *job, struct gp_buffer *out)
 {
     struct gp_refusal refusal;
 
+    if (job->asked.native) {
+        gp_native_stream(job, out);
+        return;
+    }
+
     for (uint32_t i = 0; i < job->choice_count && !job->error_shown; i++) {
         struct gp_choice *choice = &job->choices[i];
 
         if (job->failed || (choice->done && !finish_reason(choice->finish))) {
-            (void)refuse_end(job, choice, &refusal);
+            (void)gp_answer_refuse_end(job, choice, &refusal);
             gp_answer_stream_error(&refusal, out);
             job->error_shown = true;
             return;

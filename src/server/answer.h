@@ -24,6 +24,12 @@ void gp_answer_event(const json_t *object, struct gp_buffer *out);
 json_t *gp_answer_logprobs(const struct gp_job *job, const struct gp_choice *choice, uint32_t from,
                            uint32_t to, bool echo);
 
+/* vLLM's prompt_logprobs: a map from ids for each token of the prompt, null for the first. */
+json_t *gp_answer_prompt_logprobs(const struct gp_job *job, const struct gp_choice *choice);
+
+/* answer_kv.c: what was asked for, under llama-server's names. */
+json_t *gp_answer_params(const struct gp_asked *asked);
+
 /* answer_kv.c: what a request's cache went through, from its stats. */
 json_t *gp_answer_kv(const struct gp_job *job, const struct gp_choice *choice);
 

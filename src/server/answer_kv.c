@@ -1,5 +1,23 @@
-/* What a request's cache went through. */
+/* What a request asked for, and what its cache went through. */
 #include "server/answer.h"
+
+json_t *gp_answer_params(const struct gp_asked *asked)
+{
+    const struct gp_sampling *s = &asked->request.sampling;
+    json_t *stops = json_array();
+
+    for (uint32_t i = 0; i < asked->stops.count; i++)
+        json_array_append_new(
+            stops, json_stringn(asked->stops.items[i].text, asked->stops.items[i].length));
+    return json_pack("{s:f, s:f, s:i, s:f, s:f, s:f, s:f, s:i, s:i, s:b, s:b, s:o}", "temperature",
+                     (double)s->temperature, "top_p", (double)s->top_p, "top_k", (int)s->top_k,
+                     "min_p", (double)s->min_p, "repeat_penalty", (double)s->repeat_penalty,
+                     "presence_penalty", (double)s->presence_penalty, "frequency_penalty",
+                     (double)s->frequency_penalty, "n_predict",
+                     asked->request.max_tokens > 0 ? (int)asked->request.max_tokens : -1, "n",
+                     (int)asked->request.n, "ignore_eos", asked->request.ignore_eos, "stream",
+                     asked->stream, "stop", stops);
+}
 
 json_t *gp_answer_kv(const struct gp_job *job, const struct gp_choice *choice)
 {

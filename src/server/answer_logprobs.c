@@ -107,6 +107,8 @@ static json_t *chat_token(const struct gp_job *job, int32_t id, float logprob)
     json_t *json = json_pack("{s:o, s:o, s:o}", "token", name_of(job, id, &piece), "logprob",
                              number(logprob), "bytes", bytes);
 
+    if (job->asked.native)
+        json_object_set_new(json, "id", json_integer(id));
     gp_free(piece.text);
     return json;
 }
@@ -133,7 +135,7 @@ static json_t *chat_logprobs(const struct gp_job *job, const struct gp_choice *c
         json_object_set_new(token, "top_logprobs", list);
         json_array_append_new(content, token);
     }
-    return json_pack("{s:o}", "content", content);
+    return content;
 }
 
 /* ---- completions ---- */
@@ -160,8 +162,10 @@ static json_t *top_map(const struct gp_job *job, const struct gp_choice *choice,
 {
     struct gp_logprob tops[GP_LIMIT_LOGPROBS];
     json_t *map = json_object();
-    uint32_t count = gp_engine_alternatives(job->api->engine, gp_job_run_id(job, choice->run),
-                                            choice->index, prompt, index, tops, GP_LIMIT_LOGPROBS);
+    /* Of the prompt there may be more, for prompt_logprobs. */
+    uint32_t count =
+        gp_engine_alternatives(job->api->engine, gp_job_run_id(job, choice->run), choice->index,
+                               prompt, index, tops, (uint32_t)job->asked.request.logprobs);
 
     for (uint32_t k = 0; k < count; k++)
         set_top(job, map, tops[k].id, tops[k].logprob);
@@ -237,9 +241,50 @@ static json_t *text_logprobs(const struct gp_job *job, const struct gp_choice *c
                      "top_logprobs", a.tops, "text_offset", a.offsets);
 }
 
+/* ---- vLLM's prompt_logprobs ---- */
+
+static void set_id(const struct gp_job *job, json_t *map, int32_t id, float logprob, uint32_t rank)
+{
+    char key[16];
+
+    snprintf(key, sizeof key, "%d", id);
+    if (!json_object_get(map, key))
+        json_object_set_new(map, key,
+                            json_pack("{s:o, s:o, s:o}", "logprob", number(logprob), "rank",
+                                      rank > 0 ? json_integer(rank) : json_null(), "decoded_token",
+                                      gp_answer_token(job->api, id)));
+}
+
+json_t *gp_answer_prompt_logprobs(const struct gp_job *job, const struct gp_choice *choice)
+{
+    const struct gp_prompt *prompt = &job->asked.prompts[choice->run];
+    uint64_t run = gp_job_run_id(job, choice->run);
+    struct gp_logprob tops[GP_LIMIT_LOGPROBS];
+    json_t *list = json_array();
+
+    json_array_append_new(list, json_null());
+    for (uint32_t i = 1; i < prompt->count; i++) {
+        json_t *map = json_object();
+        uint32_t count = gp_engine_alternatives(job->api->engine, run, choice->index, true, i, tops,
+                                                (uint32_t)job->asked.prompt_logprobs);
+
+        for (uint32_t k = 0; k < count; k++)
+            set_id(job, map, tops[k].id, tops[k].logprob, k + 1);
+        /* Its own rank is known only among those. */
+        set_id(job, map, prompt->ids[i], gp_engine_prompt_logprob(job->api->engine, run, i), 0);
+        json_array_append_new(list, map);
+    }
+    return list;
+}
+
+/* ---- all of them ---- */
+
 json_t *gp_answer_logprobs(const struct gp_job *job, const struct gp_choice *choice, uint32_t from,
                            uint32_t to, bool echo)
 {
-    return job->asked.chat ? chat_logprobs(job, choice, from, to)
-                           : text_logprobs(job, choice, from, to, echo);
+    if (job->asked.native)
+        return chat_logprobs(job, choice, from, to);
+    if (job->asked.chat)
+        return json_pack("{s:o}", "content", chat_logprobs(job, choice, from, to));
+    return text_logprobs(job, choice, from, to, echo);
 }

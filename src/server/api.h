@@ -17,6 +17,7 @@ struct gp_api {
     struct gp_kv_options kv;    /* of requests that bring none of their own                 */
     uint32_t vocab;             /* ids below this have a token                              */
     const char *name;           /* the id that /v1/models tells                             */
+    bool strict_model;          /* a request that names another model is refused           */
     const char *chat_variables; /* JSON object for every template, or NULL                 */
     bool split_thoughts;        /* reasoning_content apart from content                     */
     int64_t thought_max;        /* tokens of a thought, or -1; a request may say otherwise  */

@@ -59,7 +59,7 @@ static int take_text(const struct gp_api *api, const json_t *item, bool add_spec
     if (gp_model_tokenize(api->model, text, length, add_special, true, &prompt->ids, &prompt->count,
                           &err))
         return gp_refuse(r, 500, "prompt", "%s", err.message);
-    if (!asked->echo)
+    if (!asked->echo && !asked->native)
         return GP_OK;
     prompt->text = gp_mem_copy(text, length);
     prompt->text_length = length;
@@ -74,7 +74,7 @@ static int take_ids(const struct gp_api *api, const json_t *item, struct gp_aske
 
     if (gp_field_ids(item, "prompt", api->vocab, GP_LIMIT_CONTEXT, &prompt->ids, &prompt->count, r))
         return GP_EINVAL;
-    if (!asked->echo)
+    if (!asked->echo && !asked->native)
         return GP_OK;
     if (gp_model_detokenize(api->model, prompt->ids, prompt->count, true, &text,
                             &prompt->text_length, &err))
@@ -84,6 +84,17 @@ static int take_ids(const struct gp_api *api, const json_t *item, struct gp_aske
     if (!prompt->text)
         return gp_refuse(r, 500, "prompt", "prompt: out of memory");
     return GP_OK;
+}
+
+/* What truncate_prompt_tokens asks for, and nobody else does. */
+static void cut_front(const struct gp_asked *asked, struct gp_prompt *prompt)
+{
+    uint32_t keep = asked->keep_tokens;
+
+    if (keep == 0 || prompt->count <= keep)
+        return;
+    memmove(prompt->ids, prompt->ids + (prompt->count - keep), keep * sizeof *prompt->ids);
+    prompt->count = keep;
 }
 
 static int take_prompt(const struct gp_api *api, const json_t *item, bool add_special,
@@ -99,7 +110,10 @@ static int take_prompt(const struct gp_api *api, const json_t *item, bool add_sp
     else
         rc = gp_refuse(r, 400, "prompt",
                        "prompt: must be a string, an array of token ids, or an array of these");
-    return rc ? rc : gp_prompt_check(api, prompt->count, r);
+    if (rc)
+        return rc;
+    cut_front(asked, prompt);
+    return gp_prompt_check(api, prompt->count, r);
 }
 
 static int read_prompts(const struct gp_api *api, const json_t *body, struct gp_asked *asked,
@@ -153,7 +167,8 @@ static int read_chat(const struct gp_api *api, const json_t *body, struct gp_ask
     gp_free(ids);
     if (!asked->prompts || !asked->prompts->ids)
         return gp_refuse(r, 500, "messages", "messages: out of memory");
-    return gp_prompt_check(api, count, r);
+    cut_front(asked, asked->prompts);
+    return gp_prompt_check(api, asked->prompts->count, r);
 }
 
 /* ---- the whole ---- */
@@ -177,9 +192,6 @@ static int refuse_what_is_not_there(const json_t *body, struct gp_refusal *r)
 {
     static const char *const names[] = {
         "suffix",
-        "prompt_logprobs",
-        "truncate_prompt_tokens",
-        "return_token_ids",
         "priority",
         "tools",
         "functions",
@@ -196,6 +208,12 @@ static int refuse_what_is_not_there(const json_t *body, struct gp_refusal *r)
         "chat_template",
         "documents",
         "audio",
+        "dry_multiplier",
+        "xtc_probability",
+        "mirostat",
+        "dynatemp_range",
+        "post_sampling_probs",
+        "lora",
     };
     const json_t *format = gp_field(body, "response_format");
     const json_t *choice = gp_field(body, "tool_choice");
@@ -232,7 +250,7 @@ static int read_stream(const json_t *body, struct gp_asked *asked, struct gp_ref
 
 static int read_flags(const json_t *body, struct gp_asked *asked, struct gp_refusal *r)
 {
-    bool skip_special = true;
+    bool skip_special = true, show_thought = true;
     int rc = gp_field_bool(body, "include_stop_str_in_output", &asked->keep_stop, r);
 
     if (!rc)
@@ -241,33 +259,99 @@ static int read_flags(const json_t *body, struct gp_asked *asked, struct gp_refu
         rc = gp_field_bool(body, "skip_special_tokens", &skip_special, r);
     if (!rc)
         rc = gp_field_bool(body, "return_tokens_as_token_ids", &asked->ids_as_tokens, r);
-    if (!rc && !asked->chat)
+    if (!rc)
+        rc = gp_field_bool(body, asked->native ? "return_tokens" : "return_token_ids",
+                           &asked->return_ids, r);
+    if (!rc && asked->native)
+        rc = gp_field_bool(body, "timings_per_token", &asked->timings, r);
+    if (!rc && !asked->chat && !asked->native)
         rc = gp_field_bool(body, "echo", &asked->echo, r);
+    if (!rc)
+        rc = gp_field_bool(body, "include_reasoning", &show_thought, r);
     asked->keep_special = !skip_special;
-    const json_t *model = gp_field(body, "model");
-
-    if (!rc && model && !json_is_string(model))
-        rc = gp_refuse(r, 400, "model", "model: must be a string");
+    asked->hide_thought = !show_thought;
     return rc;
 }
 
-int gp_asked_read(const struct gp_api *api, bool chat, const json_t *body, struct gp_asked *asked,
-                  struct gp_refusal *r)
+static int check_model(const struct gp_api *api, const json_t *body, struct gp_refusal *r)
 {
-    *asked = (struct gp_asked){.chat = chat, .kv = api->kv, .thought_max = -1};
+    const json_t *model = gp_field(body, "model");
+
+    if (model && !json_is_string(model))
+        return gp_refuse(r, 400, "model", "model: must be a string");
+    if (model && api->strict_model && strcmp(json_string_value(model), api->name) != 0)
+        return gp_refuse(r, 404, "model", "model: %.100s: not served here",
+                         json_string_value(model));
+    return GP_OK;
+}
+
+static int read_salt(const json_t *body, struct gp_asked *asked, struct gp_refusal *r)
+{
+    const json_t *salt = gp_field(body, "cache_salt");
+
+    if (!salt)
+        return GP_OK;
+    if (!json_is_string(salt) || json_string_length(salt) == 0 ||
+        json_string_length(salt) > GP_LIMIT_SALT_BYTES)
+        return gp_refuse(r, 400, "cache_salt", "cache_salt: must be a string of 1 to %u bytes",
+                         GP_LIMIT_SALT_BYTES);
+    asked->cache_salt = gp_mem_copy(json_string_value(salt), json_string_length(salt));
+    return asked->cache_salt ? GP_OK : gp_refuse(r, 500, "cache_salt", "out of memory");
+}
+
+static int read_cut(const json_t *body, struct gp_asked *asked, struct gp_refusal *r)
+{
+    if (gp_field_uint(body, "truncate_prompt_tokens", 1, GP_LIMIT_CONTEXT, &asked->keep_tokens, r))
+        return GP_EINVAL;
+    if (asked->keep_tokens > 0 && asked->echo)
+        return gp_refuse(r, 400, "truncate_prompt_tokens",
+                         "truncate_prompt_tokens: an echo of a prompt that was cut has no meaning");
+    return GP_OK;
+}
+
+/* What llama-server starts from. */
+static void init_native(struct gp_asked *asked)
+{
+    struct gp_sampling *s = &asked->request.sampling;
+
+    s->temperature = 0.8f;
+    s->top_k = 40;
+    s->top_p = 0.95f;
+    s->min_p = 0.05f;
+}
+
+int gp_asked_read(const struct gp_api *api, enum gp_dialect dialect, const json_t *body,
+                  struct gp_asked *asked, struct gp_refusal *r)
+{
+    *asked = (struct gp_asked){
+        .chat = dialect == GP_DIALECT_CHAT,
+        .native = dialect == GP_DIALECT_NATIVE,
+        .kv = api->kv,
+        .thought_max = -1,
+        .prompt_logprobs = -1,
+    };
     gp_request_init(&asked->request);
+    if (asked->native)
+        init_native(asked);
     int rc = refuse_what_is_not_there(body, r);
+
+    if (!rc)
+        rc = check_model(api, body, r);
+    if (!rc)
+        rc = read_salt(body, asked, r);
 
     if (!rc)
         rc = read_stream(body, asked, r);
     if (!rc)
         rc = read_flags(body, asked, r);
     if (!rc)
+        rc = read_cut(body, asked, r);
+    if (!rc)
         rc = gp_asked_read_options(api, body, asked, r);
     if (!rc)
         rc = gp_asked_read_kv(body, asked, r);
     if (!rc)
-        rc = chat ? read_chat(api, body, asked, r) : read_prompts(api, body, asked, r);
+        rc = asked->chat ? read_chat(api, body, asked, r) : read_prompts(api, body, asked, r);
     if (!rc && asked->prompt_count * asked->request.n > GP_LIMIT_ANSWERS)
         rc = gp_refuse(r, 400, "n", "n: %u prompts of %u answers are more than %u",
                        asked->prompt_count, asked->request.n, GP_LIMIT_ANSWERS);
@@ -284,6 +368,7 @@ void gp_asked_free(struct gp_asked *asked)
     }
     gp_mem_free(asked->prompts);
     gp_mem_free(asked->bias);
+    gp_mem_free(asked->cache_salt);
     gp_stop_set_free(&asked->stops);
     *asked = (struct gp_asked){0};
 }

@@ -16,8 +16,15 @@ struct gp_prompt {
     size_t text_length;
 };
 
+/* Whose words a body uses. */
+enum gp_dialect {
+    GP_DIALECT_COMPLETION, /* OpenAI's /v1/completions                             */
+    GP_DIALECT_CHAT,       /* OpenAI's /v1/chat/completions                        */
+    GP_DIALECT_NATIVE,     /* llama-server's /completion                           */
+};
+
 struct gp_asked {
-    bool chat;
+    bool chat, native;
     bool stream, include_usage, continuous_usage;
     bool echo;
     bool nothing;       /* max_tokens 0: the prompt alone, for echo                             */
@@ -25,6 +32,12 @@ struct gp_asked {
     bool keep_special;  /* skip_special_tokens is false                                         */
     bool ids_as_tokens; /* return_tokens_as_token_ids                                           */
     bool kv_stats;
+    bool return_ids;   /* return_token_ids, return_tokens                                      */
+    bool hide_thought; /* include_reasoning is false                                           */
+    bool timings;      /* timings_per_token                                                    */
+    int32_t prompt_logprobs; /* vLLM's field, or -1                                            */
+    uint32_t keep_tokens;    /* truncate_prompt_tokens: the last ones of a prompt; 0: all       */
+    char *cache_salt;        /* or NULL                                                        */
     bool split_thought, thought_opened;
     int64_t thought_max; /* tokens of all thoughts together, or -1 */
     struct gp_stop_set stops;
@@ -39,8 +52,8 @@ struct gp_asked {
 };
 
 /* On GP_EINVAL the refusal says why and nothing is to be freed. */
-int gp_asked_read(const struct gp_api *api, bool chat, const json_t *body, struct gp_asked *asked,
-                  struct gp_refusal *refusal);
+int gp_asked_read(const struct gp_api *api, enum gp_dialect dialect, const json_t *body,
+                  struct gp_asked *asked, struct gp_refusal *refusal);
 void gp_asked_free(struct gp_asked *asked);
 
 /* The pieces that other routes share. */

@@ -13,8 +13,8 @@ static int read_lengths(const struct gp_api *api, const json_t *body, struct gp_
 {
     /* The first that is there counts. */
     static const char *const names[] = {"max_completion_tokens", "max_tokens", "n_predict"};
-    /* OpenAI's default for completions; a chat runs to the end of the context. */
-    int64_t max = asked->chat ? -1 : 16;
+    /* OpenAI's default for completions; the others run to the end of the context. */
+    int64_t max = asked->chat || asked->native ? -1 : 16;
     uint32_t *min = &asked->request.min_tokens;
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -41,12 +41,14 @@ static int read_lengths(const struct gp_api *api, const json_t *body, struct gp_
     /* The engine draws at least one token, which then is not shown. */
     asked->nothing = max == 0;
     asked->request.max_tokens = max < 0 ? 0 : max == 0 ? 1 : (uint32_t)max;
-    return gp_field_uint(body, "n", 1, GP_LIMIT_CHOICES, &asked->request.n, r);
+    return gp_field_uint(body, asked->native ? "n_cmpl" : "n", 1, GP_LIMIT_CHOICES,
+                         &asked->request.n, r);
 }
 
 /* ---- sampling ---- */
 
-static int read_floats(const json_t *body, struct gp_sampling *s, struct gp_refusal *r)
+static int read_floats(const json_t *body, struct gp_sampling *s, double heat_max,
+                       struct gp_refusal *r)
 {
     const struct {
         const char *name;
@@ -54,7 +56,7 @@ static int read_floats(const json_t *body, struct gp_sampling *s, struct gp_refu
         double min, max;
         bool min_open;
     } fields[] = {
-        {"temperature", &s->temperature, 0, 2, false},
+        {"temperature", &s->temperature, 0, heat_max, false},
         {"top_p", &s->top_p, 0, 1, true},
         {"min_p", &s->min_p, 0, 0.999999, false},
         {"presence_penalty", &s->presence_penalty, -2, 2, false},
@@ -70,11 +72,12 @@ static int read_floats(const json_t *body, struct gp_sampling *s, struct gp_refu
     return GP_OK;
 }
 
-static int read_sampling(const json_t *body, struct gp_sampling *s, struct gp_refusal *r)
+static int read_sampling(const json_t *body, struct gp_asked *asked, struct gp_refusal *r)
 {
-    int64_t top_k = 0, seed = -1;
+    struct gp_sampling *s = &asked->request.sampling;
+    int64_t top_k = s->top_k, seed = -1;
 
-    if (read_floats(body, s, r))
+    if (read_floats(body, s, asked->native ? 1000 : 2, r))
         return GP_EINVAL;
     if (gp_field_int(body, "top_k", -1, INT32_MAX, &top_k, r))
         return GP_EINVAL;
@@ -100,39 +103,74 @@ static int64_t key_id(const char *key)
     return id;
 }
 
+/* llama-server's word for never. */
+#define BIAS_NEVER (-1e9f)
+
+static int add_bias(const struct gp_api *api, struct gp_asked *asked, int64_t id,
+                    const json_t *value, struct gp_refusal *r)
+{
+    bool never = asked->native && json_is_false(value);
+    double bias = json_number_value(value);
+
+    if (id < 0 || id >= api->vocab)
+        return gp_refuse(r, 400, "logit_bias",
+                         "logit_bias: each key must be a token id from 0 to %u", api->vocab - 1);
+    if (!never && (!json_is_number(value) || !(bias >= -100 && bias <= 100)))
+        return gp_refuse(r, 400, "logit_bias",
+                         "logit_bias: %lld: must be a number from -100 to 100", (long long)id);
+    asked->bias[asked->request.sampling.bias_count++] =
+        (struct gp_logit_bias){(int32_t)id, never ? BIAS_NEVER : (float)bias};
+    return GP_OK;
+}
+
+/* [[id, bias], ...], as llama-server also takes it. */
+static int read_bias_list(const struct gp_api *api, const json_t *list, struct gp_asked *asked,
+                          struct gp_refusal *r)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *pair = json_array_get(list, i), *id = json_array_get(pair, 0);
+
+        if (json_array_size(pair) != 2 || !json_is_integer(id))
+            return gp_refuse(r, 400, "logit_bias", "logit_bias: entry %zu must be [id, bias]", i);
+        if (add_bias(api, asked, json_integer_value(id), json_array_get(pair, 1), r))
+            return GP_EINVAL;
+    }
+    return GP_OK;
+}
+
+static int read_bias_object(const struct gp_api *api, json_t *object, struct gp_asked *asked,
+                            struct gp_refusal *r)
+{
+    const char *key;
+    json_t *value;
+
+    json_object_foreach(object, key, value)
+    {
+        if (add_bias(api, asked, key_id(key), value, r))
+            return GP_EINVAL;
+    }
+    return GP_OK;
+}
+
 static int read_bias(const struct gp_api *api, const json_t *body, struct gp_asked *asked,
                      struct gp_refusal *r)
 {
-    json_t *field = gp_field(body, "logit_bias"), *value;
-    struct gp_sampling *s = &asked->request.sampling;
-    const char *key;
+    json_t *field = gp_field(body, "logit_bias");
+    bool list = asked->native && json_is_array(field);
+    size_t count = list ? json_array_size(field) : json_object_size(field);
 
     if (!field)
         return GP_OK;
-    if (!json_is_object(field))
+    if (!list && !json_is_object(field))
         return gp_refuse(r, 400, "logit_bias", "logit_bias: must be an object of token ids");
-    if (json_object_size(field) > GP_LIMIT_BIASES)
-        return gp_refuse(r, 400, "logit_bias", "logit_bias: %zu entries; at most %u",
-                         json_object_size(field), GP_LIMIT_BIASES);
-    asked->bias = gp_mem_alloc_array(json_object_size(field), sizeof *asked->bias);
+    if (count > GP_LIMIT_BIASES)
+        return gp_refuse(r, 400, "logit_bias", "logit_bias: %zu entries; at most %u", count,
+                         GP_LIMIT_BIASES);
+    asked->bias = gp_mem_alloc_array(count, sizeof *asked->bias);
     if (!asked->bias)
         return gp_refuse(r, 500, "logit_bias", "logit_bias: out of memory");
-    json_object_foreach(field, key, value)
-    {
-        double bias = json_number_value(value);
-        int64_t id = key_id(key);
-
-        if (id < 0 || id >= api->vocab)
-            return gp_refuse(r, 400, "logit_bias",
-                             "logit_bias: %.40s: must be a token id from 0 to %u", key,
-                             api->vocab - 1);
-        if (!json_is_number(value) || !(bias >= -100 && bias <= 100))
-            return gp_refuse(r, 400, "logit_bias",
-                             "logit_bias: %s: must be a number from -100 to 100", key);
-        asked->bias[s->bias_count++] = (struct gp_logit_bias){(int32_t)id, (float)bias};
-    }
-    s->bias = asked->bias;
-    return GP_OK;
+    asked->request.sampling.bias = asked->bias;
+    return list ? read_bias_list(api, field, asked, r) : read_bias_object(api, field, asked, r);
 }
 
 /* ---- stops ---- */
@@ -178,13 +216,33 @@ static int read_stops(const struct gp_api *api, const json_t *body, struct gp_as
 
 /* ---- logprobs ---- */
 
+/* vLLM's field for the prompt; both may ask for different numbers. */
+static int read_prompt_logprobs(const json_t *body, struct gp_asked *asked, struct gp_refusal *r)
+{
+    struct gp_request *request = &asked->request;
+    int64_t count = -1;
+
+    if (gp_field_int(body, "prompt_logprobs", 0, GP_LIMIT_LOGPROBS, &count, r))
+        return GP_EINVAL;
+    if (count >= 0 && asked->stream)
+        return gp_refuse(r, 400, "prompt_logprobs", "prompt_logprobs: not available with stream");
+    asked->prompt_logprobs = (int32_t)count;
+    if (request->prompt_logprobs < asked->prompt_logprobs)
+        request->prompt_logprobs = asked->prompt_logprobs;
+    return GP_OK;
+}
+
 static int read_logprobs(const json_t *body, struct gp_asked *asked, struct gp_refusal *r)
 {
     struct gp_request *request = &asked->request;
     uint32_t count = 0;
     bool wanted = false;
 
-    if (!asked->chat) {
+    if (asked->native) {
+        if (gp_field_uint(body, "n_probs", 0, GP_LIMIT_LOGPROBS, &count, r))
+            return GP_EINVAL;
+        wanted = count > 0;
+    } else if (!asked->chat) {
         wanted = gp_field(body, "logprobs") != NULL;
         if (gp_field_uint(body, "logprobs", 0, GP_LIMIT_LOGPROBS, &count, r))
             return GP_EINVAL;
@@ -198,7 +256,7 @@ static int read_logprobs(const json_t *body, struct gp_asked *asked, struct gp_r
     }
     request->logprobs = wanted ? (int32_t)count : -1;
     request->prompt_logprobs = wanted && asked->echo ? (int32_t)count : -1;
-    return GP_OK;
+    return read_prompt_logprobs(body, asked, r);
 }
 
 int gp_asked_read_options(const struct gp_api *api, const json_t *body, struct gp_asked *asked,
@@ -207,7 +265,7 @@ int gp_asked_read_options(const struct gp_api *api, const json_t *body, struct g
     int rc = read_lengths(api, body, asked, r);
 
     if (!rc)
-        rc = read_sampling(body, &asked->request.sampling, r);
+        rc = read_sampling(body, asked, r);
     if (!rc)
         rc = read_bias(api, body, asked, r);
     if (!rc)

@@ -111,6 +111,7 @@ static ssize_t read_stream(void *ctx, uint64_t position, char *out, size_t max)
     memcpy(out, ex->out.bytes + ex->out_taken, taken);
     ex->out_taken += taken;
     ex->sent_bytes += taken;
+    ex->moved_ns = gp_clock_ns();
     if (ex->out_taken == ex->out.length) {
         gp_buffer_clear(&ex->out);
         ex->out_taken = 0;
@@ -147,6 +148,7 @@ static enum MHD_Result send_stream(struct gp_exchange *ex)
 
     ex->phase = GP_PHASE_ANSWERED;
     ex->reply.status = 200;
+    ex->moved_ns = gp_clock_ns();
     if (response) {
         MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "text/event-stream");
         MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-cache");
@@ -509,6 +511,18 @@ void gp_http_deadlines(struct gp_server *server, uint64_t now_ns)
             shutdown(link->fd, SHUT_RDWR);
             link->due_ns = 0;
         }
+}
+
+void gp_http_ping(struct gp_server *server, uint64_t now_ns)
+{
+    for (struct gp_exchange *ex = server->exchanges; ex; ex = ex->next) {
+        bool silent = ex->streaming && ex->phase == GP_PHASE_ANSWERED && ex->out.length == 0;
+
+        if (!silent || ex->stream_over || now_ns - ex->moved_ns < GP_PING_SECONDS * SECOND_NS)
+            continue;
+        gp_buffer_print(&ex->out, ": nothing new\n\n");
+        gp_http_wake(ex);
+    }
 }
 
 /* ---- open and close ---- */

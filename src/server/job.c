@@ -194,6 +194,7 @@ int gp_job_submit(struct gp_job *job, struct gp_refusal *r)
 
     request.stop_ids = job->asked.stop_ids;
     request.kv = &job->asked.kv;
+    request.cache_salt = job->asked.cache_salt;
     if (job->runs[0].hooks)
         request.on_token = on_token;
     /* The closing tag begins at once; the hooks go on with it. */
@@ -299,6 +300,8 @@ static void show(struct gp_job *job, struct gp_choice *choice, const struct gp_b
                         &choice->content);
     else
         gp_buffer_add(&choice->content, text->bytes, text->length);
+    if (job->asked.hide_thought)
+        gp_buffer_clear(&choice->reasoning);
 }
 
 static void take_text(struct gp_job *job, struct gp_choice *choice, const char *text, size_t length,
@@ -373,6 +376,8 @@ static void finish_choice(struct gp_job *job, struct gp_choice *choice, struct g
     gp_buffer_clear(out);
     if (job->asked.split_thought)
         gp_thought_end(&choice->thought, &choice->reasoning, &choice->content);
+    if (job->asked.hide_thought)
+        gp_buffer_clear(&choice->reasoning);
     choice->done = true;
     job->done_count++;
 }

@@ -38,8 +38,10 @@ struct gp_choice {
 
     /* The renderer's own. */
     bool opened, closed; /* its first and its last chunk are out */
+    bool has_line;       /* a line break was shown               */
     uint32_t counted;    /* tokens whose gaps are in the metrics */
     uint64_t counted_ns;
+    uint32_t ids_shown;   /* of its tokens, those that were told as ids */
     uint32_t events_told; /* boundary events that went to who listens */
 };
 

@@ -12,6 +12,7 @@
 #define GP_LIMIT_JSON_VALUES (2u << 20) /* of one body */
 #define GP_LIMIT_STOPS       16u        /* stop strings of a request                             */
 #define GP_LIMIT_STOP_BYTES  1024u      /* of one                                                */
+#define GP_LIMIT_SALT_BYTES  256u       /* of cache_salt                                         */
 #define GP_LIMIT_BIASES      1024u      /* entries of logit_bias                                 */
 #define GP_LIMIT_PROMPTS     256u       /* of one request                                        */
 #define GP_LIMIT_ANSWERS     256u       /* prompts times n                                       */
@@ -27,6 +28,7 @@
 #define GP_HEADER_SECONDS 10u /* from the first byte of a request to its empty line            */
 #define GP_IDLE_SECONDS   60u /* of a kept connection between requests                         */
 #define GP_BODY_SECONDS   60u /* from the headers to the last byte of the body                 */
+#define GP_PING_SECONDS   15u /* of a stream without a byte, then a comment is sent            */
 #define GP_WRITE_SECONDS  60u /* without a byte taken from what waits to be sent               */
 
 #endif

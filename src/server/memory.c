@@ -6,15 +6,9 @@
  * its own, and a picture that was skipped for a slow reader is no loss. */
 #include <string.h>
 
-#include "base/clock.h"
 #include "server/answer.h"
 #include "server/limits.h"
 #include "server/server_internal.h"
-
-#define SECOND_NS 1000000000ull
-
-/* Proxies cut what is silent. */
-#define PING_NS (15 * SECOND_NS)
 
 /* The newest events are enough for who looks again and again. */
 #define EVENTS_SHOWN 32u
@@ -48,16 +42,6 @@ static json_t *choice_kv(const struct gp_job *job, const struct gp_choice *choic
                      "cached_prompt_tokens", (int)s->cached_tokens, "preemptions", (int)s->preempt);
 }
 
-static json_t *params_json(const struct gp_asked *asked)
-{
-    const struct gp_sampling *s = &asked->request.sampling;
-
-    return json_pack("{s:f, s:f, s:i, s:f, s:i, s:i, s:b}", "temperature", (double)s->temperature,
-                     "top_p", (double)s->top_p, "top_k", (int)s->top_k, "min_p", (double)s->min_p,
-                     "max_tokens", (int)asked->request.max_tokens, "n", (int)asked->request.n,
-                     "stream", asked->stream);
-}
-
 static json_t *slot_json(const struct gp_job *job, uint32_t number)
 {
     const struct gp_choice *choice = &job->choices[number];
@@ -68,8 +52,9 @@ static json_t *slot_json(const struct gp_job *job, uint32_t number)
     return json_pack("{s:s, s:i, s:i, s:b, s:o, s:{s:i, s:i, s:i}, s:o}", "id_task", job->id,
                      "choice", (int)number, "n_ctx", (int)job->api->engine_info.context,
                      "is_processing", choice->finish == GP_FINISH_NONE, "params",
-                     params_json(&job->asked), "next_token", "n_decoded", (int)choice->token_count,
-                     "n_prompt", (int)job->asked.prompts[choice->run].count, "max_tokens",
+                     gp_answer_params(&job->asked), "next_token", "n_decoded",
+                     (int)choice->token_count, "n_prompt",
+                     (int)job->asked.prompts[choice->run].count, "max_tokens",
                      (int)job->asked.request.max_tokens, "kv", choice_kv(job, choice, &s));
 }
 
@@ -215,9 +200,8 @@ void gp_memory_kv(struct gp_server *server, struct gp_exchange *ex)
 
 /* ---- who listens ---- */
 
-static void send_all(struct gp_server *server, const struct gp_buffer *frame, uint64_t now)
+static void send_all(struct gp_server *server, const struct gp_buffer *frame)
 {
-    server->told_ns = now;
     for (struct gp_exchange *ex = server->exchanges, *next; ex; ex = next) {
         next = ex->next;
         if (!ex->watching || ex->out.length - ex->out_taken > GP_LIMIT_UNSENT_BYTES)
@@ -231,10 +215,10 @@ static void send_all(struct gp_server *server, const struct gp_buffer *frame, ui
 }
 
 /* Also when nobody listens, for then the events count as told. */
-static void tell(struct gp_server *server, uint64_t now)
+static void tell(struct gp_server *server)
 {
     json_t *json = picture(server, true);
-    struct gp_buffer frame = {0}, ping = {0};
+    struct gp_buffer frame = {0};
 
     if (server->ended) {
         json_object_set_new(json, "ended", server->ended);
@@ -243,21 +227,16 @@ static void tell(struct gp_server *server, uint64_t now)
     gp_answer_event(json, &frame);
     json_decref(json);
     if (frame.length != server->told.length ||
-        memcmp(frame.bytes, server->told.bytes, frame.length) != 0) {
-        send_all(server, &frame, now);
-    } else if (now - server->told_ns > PING_NS) {
-        gp_buffer_print(&ping, ": nothing new\n\n");
-        send_all(server, &ping, now);
-        gp_buffer_free(&ping);
-    }
+        memcmp(frame.bytes, server->told.bytes, frame.length) != 0)
+        send_all(server, &frame);
     gp_buffer_free(&server->told);
     server->told = frame;
 }
 
-void gp_memory_tell(struct gp_server *server, uint64_t now)
+void gp_memory_tell(struct gp_server *server)
 {
     if (server->watchers > 0)
-        tell(server, now);
+        tell(server);
 }
 
 void gp_memory_ended(struct gp_server *server, const struct gp_job *job)
@@ -284,7 +263,7 @@ void gp_memory_watch(struct gp_server *server, struct gp_exchange *ex)
         return;
     }
     /* What happened until now is in the first picture, so the next one must not tell it again. */
-    tell(server, gp_clock_ns());
+    tell(server);
     json_t *json = picture(server, false);
 
     gp_answer_event(json, &ex->out);

@@ -16,6 +16,9 @@ static const double count_bounds[] = {1,    2,    5,    10,    20,    50,    100
         array, sizeof array / sizeof *array                                                        \
     }
 
+static const double delta_bounds[] = {-0.2,  -0.1, -0.05, -0.02, -0.01, -0.005, 0,
+                                      0.005, 0.01, 0.02,  0.05,  0.1,   0.2};
+
 _Static_assert(sizeof second_bounds / sizeof *second_bounds <= GP_BUCKETS_MAX, "they fit");
 _Static_assert(sizeof count_bounds / sizeof *count_bounds <= GP_BUCKETS_MAX, "they fit");
 
@@ -28,6 +31,17 @@ static void observe(struct gp_histogram *h, struct bounds bounds, double value)
     h->counts[i]++;
     h->count++;
     h->sum += value;
+}
+
+static void observe_deltas(struct gp_metrics *m, const struct gp_job *job,
+                           const struct gp_choice *choice, uint32_t count)
+{
+    uint64_t run = gp_job_run_id(job, choice->run);
+    struct gp_boundary_event event;
+
+    for (uint32_t i = 0; i < count; i++)
+        if (gp_engine_boundary(job->api->engine, run, choice->index, i, &event) && event.has_delta)
+            observe(&m->delta, BOUNDS(delta_bounds), event.delta);
 }
 
 static void observe_choice(struct gp_metrics *m, const struct gp_job *job,
@@ -49,6 +63,7 @@ static void observe_choice(struct gp_metrics *m, const struct gp_job *job,
     observe(&m->total, seconds, queue + prefill + decode);
     observe(&m->output_tokens, counts, s.output_tokens);
     observe(&m->pages, counts, s.pages_peak);
+    observe_deltas(m, job, choice, s.boundary_count);
     if (s.output_tokens > 1)
         observe(&m->per_token, seconds, decode / (s.output_tokens - 1));
 }
@@ -141,6 +156,8 @@ static void print_histograms(const struct gp_metrics *m, struct gp_buffer *out)
     print_histogram(out, "vllm:request_params_n", "n, as asked.", &m->n, counts);
     print_histogram(out, "growpage:request_pages", "Most pages that a request held.", &m->pages,
                     counts);
+    print_histogram(out, "growpage:kv_delta", "Change of demand at boundaries.", &m->delta,
+                    BOUNDS(delta_bounds));
 }
 
 static void print_counters(const struct gp_metrics *m, struct gp_buffer *out)
@@ -183,6 +200,10 @@ static void print_engine(const struct gp_api *api, struct gp_buffer *out)
         {"vllm:prompt_tokens_total", "counter", "Prompt tokens run.", (double)s.prompt_tokens},
         {"vllm:generation_tokens_total", "counter", "Tokens drawn.", (double)s.output_tokens},
         {"vllm:num_preemptions_total", "counter", "Requests sent back to wait.", (double)s.preempt},
+        {"vllm:prefix_cache_queries_total", "counter", "Tokens looked for in the prefix index.",
+         (double)s.prefix_asked},
+        {"vllm:prefix_cache_hits_total", "counter", "Of those, tokens found.",
+         (double)s.prefix_found},
         {"growpage:steps_total", "counter", "Steps of the engine.", (double)s.steps},
         {"growpage:rows_total", "counter", "Rows run, prompts and answers.", (double)s.rows},
         {"growpage:pages_used_max", "gauge", "Most pages held at once.", s.pages_used_max},

@@ -18,7 +18,7 @@ struct gp_metrics {
     uint64_t rejected_full, rejected_invalid;
     uint64_t choices; /* finished */
     struct gp_histogram first_token, inter_token, per_token, total, queue, prefill, decode;
-    struct gp_histogram prompt_tokens, output_tokens, max_tokens, n, pages;
+    struct gp_histogram prompt_tokens, output_tokens, max_tokens, n, pages, delta;
 };
 
 /* A job came to its end; cut: its client did not wait for it. */

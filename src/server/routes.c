@@ -9,13 +9,13 @@
 
 /* ---- answers from the engine ---- */
 
-static void generate(const struct gp_api *api, bool chat, const json_t *body,
+static void generate(const struct gp_api *api, enum gp_dialect dialect, const json_t *body,
                      struct gp_exchange *ex)
 {
     struct gp_refusal refusal;
     struct gp_asked asked;
 
-    if (gp_asked_read(api, chat, body, &asked, &refusal)) {
+    if (gp_asked_read(api, dialect, body, &asked, &refusal)) {
         gp_reply_refuse(ex, &refusal);
         return;
     }
@@ -31,12 +31,17 @@ static void generate(const struct gp_api *api, bool chat, const json_t *body,
 
 static void completions(const struct gp_api *api, const json_t *body, struct gp_exchange *ex)
 {
-    generate(api, false, body, ex);
+    generate(api, GP_DIALECT_COMPLETION, body, ex);
 }
 
 static void chat_completions(const struct gp_api *api, const json_t *body, struct gp_exchange *ex)
 {
-    generate(api, true, body, ex);
+    generate(api, GP_DIALECT_CHAT, body, ex);
+}
+
+static void native_completion(const struct gp_api *api, const json_t *body, struct gp_exchange *ex)
+{
+    generate(api, GP_DIALECT_NATIVE, body, ex);
 }
 
 /* ---- text and tokens ---- */
@@ -154,6 +159,9 @@ static const struct gp_route routes[] = {
     {.method = "GET", .path = "/v1/models/*", .now = gp_watch_models},
     {.method = "POST", .path = "/v1/completions", .prepare = completions},
     {.method = "POST", .path = "/v1/chat/completions", .prepare = chat_completions},
+    {.method = "POST", .path = "/completion", .prepare = native_completion},
+    {.method = "POST", .path = "/completions", .prepare = native_completion},
+    {.method = "POST", .path = "/chat/completions", .prepare = chat_completions},
     {.method = "POST", .path = "/tokenize", .prepare = tokenize},
     {.method = "POST", .path = "/detokenize", .prepare = detokenize},
     {.method = "POST", .path = "/apply-template", .prepare = apply_template},

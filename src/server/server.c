@@ -318,6 +318,7 @@ static void become_ready(struct gp_server *server)
         .engine = server->engine,
         .kv = o->kv,
         .name = o->name,
+        .strict_model = o->strict_model,
         .chat_variables = o->chat_variables,
         .split_thoughts = o->split_thoughts,
         .thought_max = o->thought_max,
@@ -482,9 +483,10 @@ static void loop(struct gp_server *server)
         if (now - server->ticked_ns >= TICK_MS * 1000000ull) {
             server->ticked_ns = now;
             gp_http_deadlines(server, now);
+            gp_http_ping(server, now);
             if (server->ready) {
                 gp_work_read(server);
-                gp_memory_tell(server, now);
+                gp_memory_tell(server);
             }
         }
         MHD_run(server->daemon);

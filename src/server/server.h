@@ -19,6 +19,7 @@ struct gp_server_options {
     const char *name;           /* the model's id                                               */
     const char *model_path;     /* as it is told to who asks                                    */
     const char *chat_variables; /* JSON object for every template, or NULL                      */
+    bool strict_model; /* a request that names another one is refused                         */
     bool split_thoughts;
     int64_t thought_max;       /* tokens of a thought, or -1                                  */
     bool access_log;           /* a line a request on stderr                                   */

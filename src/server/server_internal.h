@@ -63,7 +63,8 @@ struct gp_exchange {
     struct gp_reply reply;
     struct gp_job *job;
     bool streaming, stream_over;
-    bool watching; /* /v1/kv/events */
+    bool watching;     /* /v1/kv/events                    */
+    uint64_t moved_ns; /* when its stream last had a byte  */
     struct gp_buffer out;
     size_t out_taken;
     uint64_t started_ns, sent_bytes;
@@ -97,8 +98,7 @@ struct gp_server {
     /* Of memory.c. */
     uint32_t watchers;
     struct gp_buffer told; /* the last picture */
-    uint64_t told_ns;
-    json_t *ended; /* requests that ended since, or NULL */
+    json_t *ended;         /* requests that ended since, or NULL */
 
     atomic_uint stops;
     atomic_bool reload;
@@ -127,6 +127,8 @@ struct gp_server {
 int gp_http_open(struct gp_server *server, struct gp_error *err);
 void gp_http_close(struct gp_server *server);
 void gp_http_deadlines(struct gp_server *server, uint64_t now_ns);
+/* Proxies cut streams that are silent: such get a comment. */
+void gp_http_ping(struct gp_server *server, uint64_t now_ns);
 /* The exchange has an answer, or more of its stream. */
 void gp_http_wake(struct gp_exchange *exchange);
 /* Its client went away. */
@@ -168,7 +170,7 @@ void gp_memory_slots(struct gp_server *server, struct gp_exchange *exchange);
 void gp_memory_kv(struct gp_server *server, struct gp_exchange *exchange);
 void gp_memory_watch(struct gp_server *server, struct gp_exchange *exchange);
 /* Who listens is told what is new; called now and then. */
-void gp_memory_tell(struct gp_server *server, uint64_t now_ns);
+void gp_memory_tell(struct gp_server *server);
 /* A job is about to be closed. */
 void gp_memory_ended(struct gp_server *server, const struct gp_job *job);
 void gp_memory_end_watches(struct gp_server *server);
