@@ -5,6 +5,7 @@
 
 #include <jansson.h>
 
+#include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/io.h"
 #include "cli/report.h"
@@ -105,7 +106,18 @@ static int check_variables(const char *variables, struct gp_error *err)
     return GP_OK;
 }
 
-int gp_cmd_serve(struct gp_settings *s)
+/* The certificate and its key; both are the caller's (gp_mem_free). */
+static int read_tls(const struct gp_settings *s, char **cert, char **key, struct gp_error *err)
+{
+    *cert = *key = NULL;
+    if (!s->tls_cert)
+        return GP_OK;
+    int rc = gp_read_file(s->tls_cert, cert, NULL, err);
+
+    return rc ? rc : gp_read_file(s->tls_key, key, NULL, err);
+}
+
+static int serve(struct gp_settings *s, const char *cert, const char *key)
 {
     struct serving serving = {.settings = s};
     struct gp_server_options options;
@@ -113,8 +125,8 @@ int gp_cmd_serve(struct gp_settings *s)
     struct gp_error err;
     char name[256];
 
-    if (check_variables(s->chat_variables, &err))
-        return gp_tell(GP_EXIT_USAGE, &err);
+    s->engine.kv_also = s->also.kv;
+    s->engine.kv_also_count = s->also.count;
     name_model(s, name);
     gp_server_options_init(&options);
     options.host = s->host;
@@ -122,6 +134,8 @@ int gp_cmd_serve(struct gp_settings *s)
     options.keys = s->keys.items;
     options.key_count = s->keys.count;
     options.key_file = s->key_file;
+    options.tls_cert = cert;
+    options.tls_key = key;
     options.cors_origin = s->cors_origin;
     options.name = name;
     options.model_path = s->model_path;
@@ -148,4 +162,19 @@ int gp_cmd_serve(struct gp_settings *s)
     if (rc)
         return gp_tell(serving.options_refused ? GP_EXIT_USAGE : GP_EXIT_FAILED, &err);
     return GP_EXIT_OK;
+}
+
+int gp_cmd_serve(struct gp_settings *s)
+{
+    struct gp_error err;
+    char *cert, *key;
+
+    if (check_variables(s->chat_variables, &err))
+        return gp_tell(GP_EXIT_USAGE, &err);
+    int rc = read_tls(s, &cert, &key, &err);
+    int code = rc ? gp_tell(GP_EXIT_FAILED, &err) : serve(s, cert, key);
+
+    gp_mem_free(cert);
+    gp_mem_free(key);
+    return code;
 }

@@ -115,6 +115,10 @@ static int print_command_help(const struct command *command)
     printf("usage: growpage %s %s\n\n%c%s.\n", command->name, command->usage,
            toupper((unsigned char)command->what[0]), command->what + 1);
     gp_settings_help(command->bit, stdout);
+    if (command->bit == GP_COMMAND_SERVE)
+        printf("\nEvery option may also stand in the environment: " GP_ENVIRONMENT_PREFIX
+               "KV_PAGES=64 is --kv-pages 64, and\n" GP_ENVIRONMENT_PREFIX
+               "NO_ACCESS_LOG=1 is --no-access-log. The command line counts more.\n");
     return finish_output();
 }
 

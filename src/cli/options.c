@@ -484,6 +484,62 @@ int gp_options_parse(const struct gp_option *table, uint32_t count, unsigned com
     return GP_OK;
 }
 
+/* ---- the environment ---- */
+
+/* "LONG_NAME" to "--long-name"; false when it does not fit. */
+static bool spell_option(const char *variable, size_t length, char *out, size_t room)
+{
+    if (length + 3 > room)
+        return false;
+    memcpy(out, "--", 2);
+    for (size_t i = 0; i < length; i++)
+        out[2 + i] = variable[i] == '_' ? '-' : (char)tolower((unsigned char)variable[i]);
+    out[2 + length] = 0;
+    return true;
+}
+
+/* What takes no value on the command line is on or off here. */
+static int store_switch(void *target, const struct use *use, struct gp_error *err)
+{
+    int place = find_name("1|true|on|yes|0|false|off|no", use->value, strlen(use->value));
+
+    if (place < 0)
+        return fail_use(use, err, "%.60s: must be 1 or 0", use->value);
+    return place < 4 ? store_use(target, use, err) : GP_OK;
+}
+
+static int take_variable(const struct gp_option *table, uint32_t count, unsigned command,
+                         const char *variable, size_t prefix, void *target, struct gp_error *err)
+{
+    const char *equals = strchr(variable, '=');
+    size_t length = equals ? (size_t)(equals - variable) : strlen(variable);
+    char name[NEAREST_MAX + 3];
+    bool fits = spell_option(variable + prefix, length - prefix, name, sizeof name);
+    struct use use = {
+        .option = fits ? find_option(table, count, command, name, strlen(name)) : NULL,
+        .name = variable,
+        .name_length = (int)(length < 100 ? length : 100),
+        .value = equals ? equals + 1 : "",
+    };
+
+    if (!use.option)
+        return fail_use(&use, err, "no such option");
+    return use.option->argument ? store_use(target, &use, err) : store_switch(target, &use, err);
+}
+
+int gp_options_environment(const struct gp_option *table, uint32_t count, unsigned command,
+                           const char *prefix, char *const *environment, void *target,
+                           struct gp_error *err)
+{
+    size_t length = strlen(prefix);
+    int rc = GP_OK;
+
+    for (; !rc && *environment; environment++)
+        if (strncmp(*environment, prefix, length) == 0)
+            rc = take_variable(table, count, command, *environment, length, target, err);
+    return rc;
+}
+
 /* ---- help ---- */
 
 /* Words of text from column HELP_INDENT on; the cursor stands in `column`. */

@@ -92,6 +92,27 @@ static int apply_scorer(void *target, const char *value, struct gp_error *err)
     return GP_OK;
 }
 
+/* "POLICY,POLICY" */
+static int apply_also(void *target, const char *value, struct gp_error *err)
+{
+    struct gp_also_list *list = target;
+
+    for (size_t length; *value; value += length + (value[length] == ',')) {
+        char name[64];
+
+        length = strcspn(value, ",");
+        snprintf(name, sizeof name, "%.*s", (int)length, value);
+        if (list->count == GP_ALSO_MAX)
+            return gp_fail(err, GP_EINVAL, "%s: more than %u policies", name, GP_ALSO_MAX);
+        gp_kv_options_init(&list->kv[list->count]);
+        if (length >= sizeof name || gp_policy_parse(name, &list->kv[list->count], err))
+            return length < sizeof name ? GP_EINVAL
+                                        : gp_fail(err, GP_EINVAL, "%.60s: unknown", name);
+        list->count++;
+    }
+    return GP_OK;
+}
+
 static int apply_length(void *target, const char *value, struct gp_error *err)
 {
     return gp_length_parse(value, target, err);
@@ -266,6 +287,10 @@ static const struct gp_option table[] = {
      .apply = apply_key},
     {GP_OPTION_TEXT, "--api-key-file", "FILE", "keys, one a line; SIGHUP reads it again", SERVE,
      AT(key_file)},
+    {GP_OPTION_TEXT, "--tls-cert --ssl-cert-file --ssl-certfile", "FILE",
+     "serve HTTPS with this certificate and those that vouch for it, in PEM", SERVE, AT(tls_cert)},
+    {GP_OPTION_TEXT, "--tls-key --ssl-key-file --ssl-keyfile", "FILE", "its private key, in PEM",
+     SERVE, AT(tls_key)},
     {GP_OPTION_TEXT, "--cors-origin", "ORIGIN",
      "web pages from there may ask; *: from anywhere (default: none)", SERVE, AT(cors_origin)},
     {GP_OPTION_WORD, "--reasoning-format", "WORD",
@@ -377,6 +402,10 @@ static const struct gp_option table[] = {
     {GP_OPTION_CALL, "--kv", "POLICY",
      POLICY_NAMES "; several in turn when given several times (default: full)",
      BENCH, AT(policies), .apply = apply_policies},
+    {GP_OPTION_CALL, "--kv-also", "POLICY,...",
+     "policies that requests may bring, too: those with a scorer, zipage to streaming, need memory "
+     "that is taken at start",
+     SERVE, AT(also), .apply = apply_also},
     {GP_OPTION_CALL, "--kv-type -ctk -ctv --cache-type-k --cache-type-v --kv-cache-dtype", "TYPE",
      "f16, bf16 or f32 (default: f16)", ENGINE, AT(engine.kv_type), .apply = apply_kv_type},
     {GP_OPTION_UINT, "--page-size --block-size", "B",
@@ -617,6 +646,8 @@ static int check(const struct gp_settings *s, enum gp_command_bit command, struc
     if ((s->chat_template || s->chat_template_file || s->chat_variables) && !s->chat &&
         command == GP_COMMAND_RUN)
         return gp_fail(err, GP_EINVAL, "--chat-template: has no meaning without --chat");
+    if (!s->tls_cert != !s->tls_key)
+        return gp_fail(err, GP_EINVAL, "--tls-cert: there must be both, --tls-cert and --tls-key");
     if (s->trace_path && !*s->trace_path)
         return gp_fail(err, GP_EINVAL, "--kv-trace: an empty name");
     if (s->output && !*s->output)
@@ -769,6 +800,10 @@ int gp_settings_parse(struct gp_settings *settings, enum gp_command_bit command,
         init_serve(&s);
     if (command == GP_COMMAND_BENCH)
         init_bench(&s);
+    if (command == GP_COMMAND_SERVE &&
+        gp_options_environment(table, TABLE_COUNT, command, GP_ENVIRONMENT_PREFIX, environ, &s,
+                               err))
+        return GP_EINVAL;
     rc = gp_options_parse(table, TABLE_COUNT, command, argc, argv, &s, &s.rest, err);
     if (rc)
         return rc;

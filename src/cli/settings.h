@@ -63,6 +63,17 @@ struct gp_key_list {
     uint32_t count;
 };
 
+/* Policies that requests may bring beside the server's own. */
+#define GP_ALSO_MAX 16u
+
+struct gp_also_list {
+    struct gp_kv_options kv[GP_ALSO_MAX];
+    uint32_t count;
+};
+
+/* Of serve, every option may also stand in the environment, under its long name. */
+#define GP_ENVIRONMENT_PREFIX "GROWPAGE_ARG_"
+
 struct gp_settings {
     bool help, version;
 
@@ -94,6 +105,8 @@ struct gp_settings {
     uint32_t port, shutdown_seconds;
     uint64_t body_bytes_max;
     struct gp_key_list keys;
+    const char *tls_cert, *tls_key; /* files */
+    struct gp_also_list also;
     bool no_access_log, strict_model;
     int reasoning_format; /* auto, deepseek, none */
     int64_t thought_max;  /* -1: no limit */

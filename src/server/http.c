@@ -530,16 +530,25 @@ void gp_http_ping(struct gp_server *server, uint64_t now_ns)
 int gp_http_open(struct gp_server *server, struct gp_error *err)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = &server->daemon};
+    const struct gp_server_options *o = &server->options;
+    struct MHD_OptionItem tls[] = {
+        {MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)o->tls_cert},
+        {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)o->tls_key},
+        {MHD_OPTION_END, 0, NULL},
+    };
 
+    if (!o->tls_cert)
+        tls[0].option = MHD_OPTION_END;
     server->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request, server,
-        MHD_OPTION_LISTEN_SOCKET, server->listen_fd, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
-        server, MHD_OPTION_NOTIFY_CONNECTION, on_connection, server,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)GP_LIMIT_HEADER_BYTES,
+        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | (o->tls_cert ? MHD_USE_TLS : 0), 0, NULL, NULL,
+        on_request, server, MHD_OPTION_ARRAY, tls, MHD_OPTION_LISTEN_SOCKET, server->listen_fd,
+        MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_NOTIFY_CONNECTION,
+        on_connection, server, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)GP_LIMIT_HEADER_BYTES,
         MHD_OPTION_CONNECTION_LIMIT, GP_LIMIT_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
         GP_WRITE_SECONDS, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
     if (!server->daemon)
-        return gp_fail(err, GP_EIO, "%s: cannot start the HTTP library", server->url);
+        return gp_fail(err, GP_EIO, "%s: cannot start the HTTP library%s", server->url,
+                       o->tls_cert ? ": certificate and key must be PEM, and belong together" : "");
     event.data.ptr = server->daemon;
     int fd = MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
 

@@ -169,7 +169,8 @@ static void name_url(struct gp_server *server)
                     NI_NUMERICHOST | NI_NUMERICSERV);
     bool bracket = strchr(host, ':') != NULL;
 
-    snprintf(server->url, sizeof server->url, "http://%s%s%s:%s", bracket ? "[" : "", host,
+    snprintf(server->url, sizeof server->url, "%s://%s%s%s:%s",
+             server->options.tls_cert ? "https" : "http", bracket ? "[" : "", host,
              bracket ? "]" : "", port);
 }
 

@@ -14,7 +14,8 @@ struct gp_server_options {
     uint32_t port;    /* 0: the system chooses                                        */
     const char *const *keys;
     uint32_t key_count;
-    const char *key_file;       /* one key a line; read again by gp_server_reload(); or NULL    */
+    const char *key_file; /* one key a line; read again by gp_server_reload(); or NULL    */
+    const char *tls_cert, *tls_key; /* PEM, for HTTPS; or NULL                                  */
     const char *cors_origin;    /* whose pages may ask: an origin, "*", or NULL for none         */
     const char *name;           /* the model's id                                               */
     const char *model_path;     /* as it is told to who asks                                    */
