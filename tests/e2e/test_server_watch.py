@@ -8,7 +8,7 @@ import re
 import time
 
 import pytest
-from program import ROOT, SLOW
+from program import ROOT, SLOW, growpage
 from serving import serving
 
 PAGE = pathlib.Path(ROOT / "src/server/page")
@@ -160,3 +160,38 @@ def test_a_harness_finds_the_tokenizer(server, smollm):
         props = small.get("/props")
         assert props["chat_template"] == info["chat_template"]
         assert props["model_path"] == smollm and props["total_slots"] == 1
+
+
+# ---- the description ----
+
+def test_the_description_has_every_route_and_no_other():
+    table = pathlib.Path(ROOT / "src/server/routes.c").read_text()
+    routes = {(path.replace("*", "{id}"), method.lower()) for method, path in
+              re.findall(r'\.method = "(\w+)", \.path = "([^"]+)"', re.sub(r"\s+", " ", table))}
+    described, path = set(), None
+    text = pathlib.Path(ROOT / "docs/openapi.yaml").read_text()
+    for line in text[text.index("\npaths:"):text.index("\ncomponents:")].splitlines():
+        if match := re.fullmatch(r"  (/\S*):", line):
+            path = match[1]
+        elif match := re.match(r"    (get|post|put|delete):", line):
+            described.add((path, match[1]))
+    assert len(routes) > 15 and described == routes
+
+
+def test_the_dashboard_asks_for_what_is_measured(server):
+    text = pathlib.Path(ROOT / "deploy/grafana.json").read_text()
+    known = set(re.findall(r"^# TYPE (\S+)", server.get("/metrics", **ASK), re.MULTILINE))
+    expressions = " ".join(target["expr"] for panel in json.loads(text)["panels"]
+                           for target in panel["targets"])
+    asked = set(re.findall(r"(?:vllm|growpage):\w+", expressions))
+    assert len(asked) > 20
+    assert {re.sub(r"_bucket$", "", name) for name in asked} <= known
+
+
+def test_the_unit_and_the_container_start_what_there_is():
+    unit = pathlib.Path(ROOT / "deploy/growpage.service").read_text()
+    container = pathlib.Path(ROOT / "deploy/Containerfile").read_text()
+    assert "ExecStart=/usr/local/bin/growpage serve\n" in unit
+    help_text = growpage("serve", "--help").out
+    for name in re.findall(r"GROWPAGE_ARG_([A-Z_]+)", unit + container):
+        assert "--" + name.lower().replace("_", "-") + " " in help_text
