@@ -287,6 +287,7 @@ struct gp_request {
 
     struct gp_sampling sampling;
     const struct gp_kv_options *kv; /* NULL: the engine's                                       */
+    int32_t priority;       /* lower is served first: queued before, and gives way after       */
     const char *cache_salt; /* requests share pages only under the same salt; copied; NULL: ""  */
 };
 

@@ -371,7 +371,8 @@ static void start(struct gp_engine *engine, struct request *request)
 
         /* Choices draw from streams of their own. */
         kv.seed += i;
-        choice->seq = gp_sched_add(engine->sched, request->asked.token_count, &kv);
+        choice->seq =
+            gp_sched_add(engine->sched, request->asked.token_count, &kv, request->asked.priority);
         gp_assert(choice->seq); /* sequences_out bounds them */
         share(engine, request, choice);
         engine->owners[choice->seq->index] = (struct owner){request, choice};

@@ -1,8 +1,9 @@
 /* The life of a sequence: queued, admitted, run, preempted, finished, forgotten.
  *
- * Both lists are kept in order of arrival.  For the queue that is first come first served and
- * puts the preempted in front, since whoever ran arrived before whoever never did; for the
- * running list it makes the newest the last. */
+ * Both lists are kept in order of priority and, within one, of arrival.  For the queue that is first
+ * come first served and puts the preempted in front, since whoever ran arrived before whoever
+ * never did; for the running list it makes the newest the last.  "Oldest" and "newest" mean this
+ * order throughout. */
 #include "engine/sched.h"
 
 #include <string.h>
@@ -18,10 +19,10 @@ static void list_insert(struct gp_seq_list *list, struct gp_seq *seq)
 {
     struct gp_seq *before = NULL;
 
-    if (list->tail && list->tail->arrival < seq->arrival)
+    if (list->tail && gp_seq_before(list->tail, seq))
         before = list->tail;
     else
-        for (struct gp_seq *at = list->head; at && at->arrival < seq->arrival; at = at->next)
+        for (struct gp_seq *at = list->head; at && gp_seq_before(at, seq); at = at->next)
             before = at;
     seq->next = before ? before->next : list->head;
     if (before)
@@ -160,7 +161,7 @@ bool gp_sched_fits(const struct gp_sched *sched, uint32_t prompt_count)
 }
 
 struct gp_seq *gp_sched_add(struct gp_sched *sched, uint32_t prompt_count,
-                            const struct gp_kv_options *kv)
+                            const struct gp_kv_options *kv, int32_t priority)
 {
     struct gp_seq *seq = sched->free;
 
@@ -173,6 +174,7 @@ struct gp_seq *gp_sched_add(struct gp_sched *sched, uint32_t prompt_count,
         .state = GP_SEQ_WAITING,
         .index = seq->index,
         .arrival = sched->arrival_next++,
+        .priority = priority,
         .kv = *kv,
         .prompt_count = prompt_count,
         .prefill_count = prompt_count,

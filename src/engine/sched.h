@@ -33,6 +33,7 @@ struct gp_seq {
     enum gp_seq_state state;
     uint32_t index;   /* its place in the scheduler's array                              */
     uint64_t arrival; /* order of arrival; lower is older                                */
+    int32_t priority; /* lower comes first, whenever it arrived                          */
     struct gp_kv_options kv;
 
     uint32_t prompt_count; /* tokens of the prompt                                           */
@@ -155,10 +156,10 @@ void gp_sched_close(struct gp_sched *sched);
 /* Would a prompt of this length fit the pool when alone (section 6: floor(prompt/b) + 1 <= N)? */
 bool gp_sched_fits(const struct gp_sched *sched, uint32_t prompt_count);
 
-/* Queue a sequence, at the end.  NULL when max_waiting wait already or no seq is free.  kv has
+/* Queue a sequence, behind all of its priority and those before.  NULL when max_waiting wait already or no seq is free.  kv has
  * passed gp_policy_check(); 1 <= prompt_count <= context. */
 struct gp_seq *gp_sched_add(struct gp_sched *sched, uint32_t prompt_count,
-                            const struct gp_kv_options *kv);
+                            const struct gp_kv_options *kv, int32_t priority);
 
 /* Right after gp_sched_add(): let seq take pages of others that begin as it does, and others take
  * its own.  tokens [token_count], growing with it, stay readable until seq is forgotten.  Of the

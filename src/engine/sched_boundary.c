@@ -132,7 +132,7 @@ static bool yields_to(const struct gp_sched *s, const struct gp_seq *a, const st
 {
     if (s->options.preempt == GP_PREEMPT_LEAST_COMPUTED && a->computed != b->computed)
         return a->computed < b->computed;
-    return a->arrival > b->arrival;
+    return gp_seq_before(b, a);
 }
 
 /* The first of those that yield to seq, or seq; but a compaction in flight has work in it, so if

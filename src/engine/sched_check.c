@@ -85,7 +85,7 @@ static void check_list(const struct gp_sched *s, const struct gp_seq_list *list,
         gp_assert(count < list->count);
         gp_assert(seq->state == state);
         gp_assert(seq == &s->seqs[seq->index]);
-        gp_assert(!last || last->arrival < seq->arrival);
+        gp_assert(!last || gp_seq_before(last, seq));
         check_counters(seq);
         check_tokens(s, seq);
         if (state == GP_SEQ_RUNNING)

@@ -6,7 +6,7 @@
 
 #include "engine/sched.h"
 
-/* Sequences in order of arrival, oldest first, linked by next. */
+/* Sequences in the order of gp_seq_before(), linked by next. */
 struct gp_seq_list {
     struct gp_seq *head, *tail;
     uint32_t count;
@@ -48,6 +48,12 @@ struct gp_sched {
 static inline uint32_t gp_sched_pages_for(const struct gp_sched *s, uint32_t tokens)
 {
     return (tokens + s->options.page_tokens - 1) / s->options.page_tokens;
+}
+
+/* The order of both lists: by priority, and by arrival within one. */
+static inline bool gp_seq_before(const struct gp_seq *a, const struct gp_seq *b)
+{
+    return a->priority != b->priority ? a->priority < b->priority : a->arrival < b->arrival;
 }
 
 static inline bool gp_seq_at_boundary(const struct gp_sched *s, const struct gp_seq *seq)

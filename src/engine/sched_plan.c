@@ -89,14 +89,14 @@ void gp_sched_drop_run(struct gp_sched *s, const struct gp_seq *seq)
     }
 }
 
-/* The oldest that runs and is newer than `arrival`. */
-static struct gp_seq *next_running(const struct gp_sched *s, uint64_t arrival)
+/* The oldest that runs and is newer than seq, which does not run any more. */
+static struct gp_seq *next_running(const struct gp_sched *s, const struct gp_seq *seq)
 {
-    struct gp_seq *seq = s->running.head;
+    struct gp_seq *at = s->running.head;
 
-    while (seq && seq->arrival <= arrival)
-        seq = seq->next;
-    return seq;
+    while (at && gp_seq_before(at, seq))
+        at = at->next;
+    return at;
 }
 
 static void plan_decodes(struct gp_sched *s, struct gp_plan *plan, struct gp_seq **stuck)
@@ -111,7 +111,7 @@ static void plan_decodes(struct gp_sched *s, struct gp_plan *plan, struct gp_seq
         if (outcome == GP_BOUNDARY_STUCK)
             *stuck = seq;
         if (outcome != GP_BOUNDARY_PASSED) {
-            next = next_running(s, seq->arrival);
+            next = next_running(s, seq);
             continue;
         }
         if (is_decoding(seq) && !seq->compacting)

@@ -192,7 +192,6 @@ static int refuse_what_is_not_there(const json_t *body, struct gp_refusal *r)
 {
     static const char *const names[] = {
         "suffix",
-        "priority",
         "tools",
         "functions",
         "function_call",

@@ -75,7 +75,7 @@ static int read_floats(const json_t *body, struct gp_sampling *s, double heat_ma
 static int read_sampling(const json_t *body, struct gp_asked *asked, struct gp_refusal *r)
 {
     struct gp_sampling *s = &asked->request.sampling;
-    int64_t top_k = s->top_k, seed = -1;
+    int64_t top_k = s->top_k, seed = -1, priority = 0;
 
     if (read_floats(body, s, asked->native ? 1000 : 2, r))
         return GP_EINVAL;
@@ -83,6 +83,9 @@ static int read_sampling(const json_t *body, struct gp_asked *asked, struct gp_r
         return GP_EINVAL;
     if (gp_field_int(body, "seed", INT64_MIN, INT64_MAX, &seed, r))
         return GP_EINVAL;
+    if (gp_field_int(body, "priority", INT32_MIN, INT32_MAX, &priority, r))
+        return GP_EINVAL;
+    asked->request.priority = (int32_t)priority;
     s->top_k = top_k > 0 ? (uint32_t)top_k : 0;
     /* -1 asks for one that nobody chose, as it does elsewhere. */
     s->has_seed = seed != -1;

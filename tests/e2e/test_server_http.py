@@ -504,3 +504,25 @@ def refuses(server):
         return server.request("GET", "/health")[0] == 503
     except OSError:
         return True
+
+
+def test_a_lower_priority_number_is_served_first(endless):
+    """One runs at a time; of those that wait, the last to come has the lowest number."""
+    order, threads = [], []
+    with serving(endless, "-np", "1", "-c", "4096") as server:
+        def ask(name, priority, tokens):
+            server.post("/v1/completions", {"prompt": name, "max_tokens": tokens,
+                                            "priority": priority})
+            order.append(name)
+
+        def come():
+            return server.metric("vllm:num_requests_running") + \
+                server.metric("vllm:num_requests_waiting") == len(threads)
+
+        for name, priority, tokens in [("first", 0, 3000), ("late", 5, 200), ("urgent", -1, 200)]:
+            threads.append(threading.Thread(target=ask, args=(name, priority, tokens)))
+            threads[-1].start()
+            wait_for(come)
+        for thread in threads:
+            thread.join()
+    assert order == ["first", "urgent", "late"]

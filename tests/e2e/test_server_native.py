@@ -91,7 +91,8 @@ def test_b37_numbers_of_old_clients(server, fields):
 @pytest.mark.parametrize("fields", [
     {"n_predict": -2}, {"truncate_prompt_tokens": -3}, {"n_probs": 21}, {"n_probs": -1},
     {"mirostat": 1}, {"dry_multiplier": 0.5}, {"grammar": "root ::= x"}, {"n_cmpl": 0},
-    {"cache_salt": ""}, {"cache_salt": 1}, {"priority": 1}])
+    {"cache_salt": ""}, {"cache_salt": 1}, {"priority": "high"},
+    {"priority": 2**31}])
 def test_what_is_refused_by_name(server, fields):
     server.refuse("/completion", {"prompt": "x", **fields}, param=next(iter(fields)))
 

@@ -96,7 +96,7 @@ struct gp_seq *rig_add(struct rig *rig, uint32_t prompt, const char *policy)
 {
     struct gp_kv_options kv = rig_kv(policy);
 
-    return gp_sched_add(rig->sched, prompt, &kv);
+    return gp_sched_add(rig->sched, prompt, &kv, 0);
 }
 
 static void check(const struct rig *rig)

@@ -262,7 +262,7 @@ static void watermark_binds_all_but_the_one_who_is_alone(void **state)
     (void)state;
     kv.fallback = GP_FALLBACK_PREEMPT;
     rig_open(&rig, 4, (struct gp_sched_options){.watermark = 2});
-    struct gp_seq *a = gp_sched_add(rig.sched, 3, &kv), *b = gp_sched_add(rig.sched, 2, &kv);
+    struct gp_seq *a = gp_sched_add(rig.sched, 3, &kv, 0), *b = gp_sched_add(rig.sched, 2, &kv, 0);
 
     rig.delta = 1;
     rig_step_to(&rig, a, 5); /* 2 pages were free, no more than the watermark: b gave way */

@@ -17,7 +17,7 @@ static struct gp_seq *run_some(const char *policy, enum gp_kv_resume resume)
     struct gp_kv_options kv = rig_kv(policy);
 
     kv.resume = resume;
-    struct gp_seq *seq = gp_sched_add(rig.sched, 3, &kv);
+    struct gp_seq *seq = gp_sched_add(rig.sched, 3, &kv, 0);
 
     rig_step_to(&rig, seq, 8); /* initial, to 2 pages */
     rig.delta = -1;
@@ -75,7 +75,7 @@ static void replay_takes_its_peak_and_returns_the_surplus(void **state)
 {
     rig_open(&rig, 8, (struct gp_sched_options){0});
     struct gp_kv_options kv = rig_kv("shrink:-0.005:0");
-    struct gp_seq *seq = gp_sched_add(rig.sched, 3, &kv);
+    struct gp_seq *seq = gp_sched_add(rig.sched, 3, &kv, 0);
 
     (void)state;
     rig.delta = 1;
@@ -210,7 +210,7 @@ static void prompt_ending_on_a_full_page_is_cut_one_page_later(void **state)
 
     (void)state;
     kv.max_pages = 3;
-    struct gp_seq *seq = gp_sched_add(rig.sched, 24, &kv);
+    struct gp_seq *seq = gp_sched_add(rig.sched, 24, &kv, 0);
 
     rig.delta = 1;
     rig_step_to(&rig, seq, 28); /* no summaries at 24: it grew, past its cap */

@@ -274,9 +274,33 @@ static void the_least_computed_gives_way_where_that_is_asked_for(void **state)
     }
 }
 
+/* ---- priorities ---- */
+
+static void a_lower_priority_is_served_first_and_gives_way_last(void **state)
+{
+    struct gp_kv_options kv = rig_kv("full");
+
+    (void)state;
+    rig_open(&rig, 8, (struct gp_sched_options){.max_seqs = 2});
+    struct gp_seq *a = gp_sched_add(rig.sched, 3, &kv, 1), *b = gp_sched_add(rig.sched, 3, &kv, 1),
+                  *c = gp_sched_add(rig.sched, 14, &kv, 0);
+
+    rig_step(&rig);
+    assert_int_equal(c->state, GP_SEQ_RUNNING);
+    assert_int_equal(a->state, GP_SEQ_RUNNING);
+    assert_int_equal(b->state, GP_SEQ_WAITING);
+    while (rig.preempt_count == 0)
+        rig_step(&rig);
+    assert_int_equal(a->preempt, 1); /* though it came before c */
+    assert_int_equal(c->preempt, 0);
+    assert_ptr_equal(gp_sched_first_waiting(rig.sched), a);
+    rig_close(&rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_lower_priority_is_served_first_and_gives_way_last),
         cmocka_unit_test(a_hit_skips_rows_and_shares_pages),
         cmocka_unit_test(the_last_row_runs_though_its_page_is_there),
         cmocka_unit_test(pages_that_others_hold_need_no_room),

@@ -53,6 +53,7 @@ struct request {
     struct gp_seq *seq;
     struct request *leader; /* a choice of the same prompt that arrives before, or NULL */
     uint32_t salt, skip_max;
+    int32_t priority;
     bool shares;
 
     uint32_t tokens[CONTEXT_MAX + 1];
@@ -392,6 +393,7 @@ static void make_request(struct world *w, struct request *r)
         r->cancel_at = r->arrive_at + between(rng, 0, 60);
     r->salt = gp_rng_below(rng, 2);
     r->shares = !one_in(rng, 8);
+    r->priority = one_in(rng, 3) ? (int32_t)between(rng, 0, 4) - 2 : 0;
     r->skip_max = one_in(rng, 6) ? between(rng, 0, context) : UINT32_MAX;
     for (uint32_t i = 0; i < r->prompt_count; i++)
         r->tokens[i] = (uint32_t)gp_rng_next(rng);
@@ -415,6 +417,7 @@ static void resemble(struct world *w, struct request *r, struct request *other)
     r->prompt_count = r->token_count = other->prompt_count;
     r->arrive_at = other->arrive_at;
     r->salt = other->salt;
+    r->priority = other->priority;
     r->leader = other;
 }
 
@@ -542,7 +545,7 @@ static void arrive_and_leave(struct world *w)
                 bury(w, r, REFUSED);
                 continue;
             }
-            r->seq = gp_sched_add(w->sched, r->prompt_count, &r->kv);
+            r->seq = gp_sched_add(w->sched, r->prompt_count, &r->kv, r->priority);
             if (!r->seq)
                 continue;
             r->fate = LIVE;
@@ -664,6 +667,11 @@ static bool is_decoding(const struct gp_seq *seq)
            seq->computed + 1 == seq->token_count;
 }
 
+static bool comes_before(const struct gp_seq *a, const struct gp_seq *b)
+{
+    return a->priority != b->priority ? a->priority < b->priority : a->arrival < b->arrival;
+}
+
 /* Decode rows first, all of them, and both kinds oldest first; but whoever is admitted comes
  * last, and is older than some that run only where others than the newest were preempted. */
 static void check_order(struct world *w, const struct gp_plan *plan)
@@ -672,6 +680,8 @@ static void check_order(struct world *w, const struct gp_plan *plan)
     bool out_of_turn =
         w->hook_preempts > 0 || w->options.asynchronous || w->options.preempt != GP_PREEMPT_NEWEST;
 
+    for (uint32_t i = 0; i < w->request_count; i++)
+        out_of_turn |= w->requests[i].priority != 0;
     for (struct gp_seq *seq = gp_sched_first_running(w->sched); seq; seq = seq->next)
         decoding += is_decoding(seq);
     for (uint32_t i = 0; i < plan->run_count; i++) {
@@ -680,7 +690,7 @@ static void check_order(struct world *w, const struct gp_plan *plan)
         planned += is_decoding(seq);
         CHECK(w, planned == (i < decoding ? i + 1 : decoding));
         if (i > 0 && i != decoding && (!out_of_turn || i < decoding))
-            CHECK(w, plan->runs[i - 1].seq->arrival < seq->arrival);
+            CHECK(w, comes_before(plan->runs[i - 1].seq, seq));
     }
     CHECK(w, planned == decoding);
 }
