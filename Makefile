@@ -14,7 +14,7 @@ SMOLLM := models/smollm2-135m-instruct-q4_1.gguf
 
 LIBS   := jansson libpcre2-8 libutf8proc
 # What the program needs beside the library's, and of those what its parts do.
-EVAL_LIBS := libxxhash
+EVAL_LIBS := libxxhash libcurl
 SERVER_LIBS := libmicrohttpd
 PROGRAM_LIBS := libedit $(EVAL_LIBS) $(SERVER_LIBS)
 WARN   := -Wall -Wextra -Wshadow -Wvla -Wundef -Wstrict-prototypes -Wmissing-prototypes \

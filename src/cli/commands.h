@@ -11,6 +11,7 @@ int gp_cmd_tokenize(struct gp_settings *settings);
 int gp_cmd_detokenize(struct gp_settings *settings);
 int gp_cmd_perplexity(struct gp_settings *settings);
 int gp_cmd_eval(struct gp_settings *settings);
+int gp_cmd_loadtest(struct gp_settings *settings);
 int gp_cmd_serve(struct gp_settings *settings);
 int gp_cmd_bench(struct gp_settings *settings);
 int gp_cmd_trace(struct gp_settings *settings);

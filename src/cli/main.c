@@ -37,6 +37,9 @@ static const struct command commands[] = {
      gp_cmd_bench},
     {"serve", "[-m FILE] [--host HOST] [--port N] [options]",
      "answer OpenAI's API over HTTP, many requests at once", GP_COMMAND_SERVE, gp_cmd_serve},
+    {"loadtest", "URL [--rate R] [--concurrency N] [options]",
+     "how fast a server answers many requests: any that speaks OpenAI's API", GP_COMMAND_LOADTEST,
+     gp_cmd_loadtest},
     {"trace", "FILE [--json]", "a trace (--kv-trace) as a timeline with its sums", GP_COMMAND_TRACE,
      gp_cmd_trace},
 };
@@ -45,7 +48,7 @@ static const struct command commands[] = {
 
 static const char names[] =
     "run inspect tokenize detokenize perplexity eval bench serve trace help";
-static const char later[] = "report analyze loadtest";
+static const char later[] = "report analyze";
 
 static const struct command *find_command(const char *name)
 {

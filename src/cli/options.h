@@ -64,9 +64,9 @@ struct gp_arguments {
 int gp_options_parse(const struct gp_option *table, uint32_t count, unsigned command, int argc,
                      char **argv, void *target, struct gp_arguments *rest, struct gp_error *err);
 
-/* Options from the environment, to be taken before those of the command line: PREFIX_LONG_NAME=VALUE
- * for --long-name, in the table's spelling or another one.  A flag's value is on or off, as 1 and 0,
- * true and false.  GP_EINVAL names the variable, also one that is no option of the command. */
+/* Options from the environment, to be taken before those of the command line: PREFIX and LONG_NAME
+ * for --long-name.  A flag's value is on or off, as 1 and 0, true and false.  GP_EINVAL names the
+ * variable, also one that is no option of the command. */
 int gp_options_environment(const struct gp_option *table, uint32_t count, unsigned command,
                            const char *prefix, char *const *environment, void *target,
                            struct gp_error *err);

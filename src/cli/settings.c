@@ -17,6 +17,7 @@
 #define BENCH      GP_COMMAND_BENCH
 #define SERVE      GP_COMMAND_SERVE
 #define TRACE      GP_COMMAND_TRACE
+#define LOADTEST   GP_COMMAND_LOADTEST
 #define ALL        (RUN | INSPECT | TOKENIZE | DETOKENIZE | PERPLEXITY | EVAL | BENCH | SERVE)
 #define TEXT_IN    (RUN | TOKENIZE | PERPLEXITY)
 #define ASK        (RUN | EVAL)
@@ -257,21 +258,37 @@ static const struct gp_option table[] = {
     {GP_OPTION_FLAG, "--no-warmup", NULL, "time the first run, too", BENCH, AT(bench.no_warm_up)},
     {GP_OPTION_FLAG, "--serve", NULL, "serve requests, instead of these tests", BENCH,
      AT(bench.serve)},
-    {GP_OPTION_UINT, "--requests --num-prompts", "N", "requests to serve (default: 64)", BENCH,
+    {GP_OPTION_UINT, "--requests --num-prompts", "N", "requests to serve (default: 64)", BENCH | LOADTEST,
      AT(bench.requests), .min = 1, .max = 65536},
     {GP_OPTION_CALL, "--prompt-len", "LENGTH",
      "tokens of a prompt: a number, uniform:LOW:HIGH or lognormal:MU:SIGMA[:MAX] (default: 512)",
-     BENCH, AT(bench.prompt_length), .apply = apply_length},
+     BENCH | LOADTEST, AT(bench.prompt_length), .apply = apply_length},
     {GP_OPTION_CALL, "--output-len", "LENGTH", "tokens of an answer, likewise (default: 128)",
-     BENCH, AT(bench.output_length), .apply = apply_length},
+     BENCH | LOADTEST, AT(bench.output_length), .apply = apply_length},
     {GP_OPTION_DOUBLE, "--rate --request-rate", "R",
      "requests that arrive in a second, at random (default: all at once)", BENCH, AT(bench.rate),
      .min = 0, .max = 1e6, .min_open = true},
     {GP_OPTION_INT, "-s --seed", "N",
-     "the same seed makes the same tokens, lengths and waits (default: 1)", BENCH, AT(seed),
+     "the same seed makes the same tokens, lengths and waits (default: 1)", BENCH | LOADTEST, AT(seed),
      .min = 0, .max = 9007199254740991.0},
-    {GP_OPTION_WORD, "-o --output", "WORD", "form of the results (default: md)", BENCH,
+    {GP_OPTION_WORD, "-o --output", "WORD", "form of the results (default: md)", BENCH | LOADTEST,
      AT(bench.format), .words = "md|csv|json|jsonl", .later = "sql"},
+
+    {GP_OPTION_DOUBLE, "--rate --request-rate", "R",
+     "requests that arrive in a second, at random, whoever is still served (default: each when an "
+     "earlier one has ended)", LOADTEST, AT(bench.rate), .min = 0, .max = 1e6, .min_open = true},
+    {GP_OPTION_UINT, "--concurrency --max-concurrency", "N",
+     "requests at once, at most (default: 8; with --rate: no limit)", LOADTEST, AT(concurrency),
+     .min = 1, .max = 1000},
+    {GP_OPTION_FLAG, "--chat", NULL, "ask for chats instead of completions", LOADTEST, AT(chat)},
+    {GP_OPTION_TEXT, "-m --model", "NAME", "the model to ask for (default: the first there is)",
+     LOADTEST, AT(alias)},
+    {GP_OPTION_CALL, "--api-key", "KEY", "the key to send", LOADTEST, AT(keys),
+     .apply = apply_key},
+    {GP_OPTION_FLAG, "--insecure", NULL, "take whatever certificate the server has", LOADTEST,
+     AT(insecure)},
+    {GP_OPTION_UINT, "--timeout", "SECONDS", "for one request (default: 600)", LOADTEST,
+     AT(request_seconds), .min = 1, .max = 86400},
 
     SECTION("Server"),
     {GP_OPTION_TEXT, "--host", "HOST",
@@ -486,8 +503,8 @@ static const struct gp_option table[] = {
      .later = "there is no GPU here; --kv-memory sets the memory of the cache"},
 
     SECTION("Other"),
-    {GP_OPTION_FLAG, "-h --help", NULL, "print this", ALL | TRACE, AT(help)},
-    {GP_OPTION_FLAG, "--version", NULL, "print the version", ALL | TRACE, AT(version)},
+    {GP_OPTION_FLAG, "-h --help", NULL, "print this", ALL | TRACE | LOADTEST, AT(help)},
+    {GP_OPTION_FLAG, "--version", NULL, "print the version", ALL | TRACE | LOADTEST, AT(version)},
 };
 /* clang-format on */
 
@@ -660,7 +677,10 @@ static int check(const struct gp_settings *s, enum gp_command_bit command, struc
         return gp_fail(err, GP_EINVAL, "--preset: it says what --samples and --max-tokens say");
     if (command == GP_COMMAND_TRACE && s->rest.count == 0)
         return gp_fail(err, GP_EINVAL, "no file; give a trace, or - for standard input");
-    if (s->rest.count > (command == GP_COMMAND_TRACE) && command != GP_COMMAND_DETOKENIZE)
+    if (command == GP_COMMAND_LOADTEST && s->rest.count == 0)
+        return gp_fail(err, GP_EINVAL, "no URL; give a server's, such as http://127.0.0.1:8080");
+    if (s->rest.count > !!(command & (GP_COMMAND_TRACE | GP_COMMAND_LOADTEST)) &&
+        command != GP_COMMAND_DETOKENIZE)
         return gp_fail(err, GP_EINVAL, "%.100s: unexpected argument",
                        s->rest.items[s->rest.count - 1]);
     return command == GP_COMMAND_BENCH ? check_bench(s, err) : GP_OK;
@@ -785,6 +805,22 @@ static void settle_bench(struct gp_settings *s)
         s->policies.items[s->policies.count++] = "full";
 }
 
+static void init_loadtest(struct gp_settings *s)
+{
+    s->seed = 1;
+    s->request_seconds = 600;
+}
+
+static void settle_loadtest(struct gp_settings *s)
+{
+    settle_length(&s->bench.prompt_length, 512);
+    settle_length(&s->bench.output_length, 128);
+    if (s->bench.requests == 0)
+        s->bench.requests = 64;
+    if (s->concurrency == 0 && s->bench.rate <= 0)
+        s->concurrency = 8;
+}
+
 int gp_settings_parse(struct gp_settings *settings, enum gp_command_bit command, int argc,
                       char **argv, struct gp_error *err)
 {
@@ -800,6 +836,8 @@ int gp_settings_parse(struct gp_settings *settings, enum gp_command_bit command,
         init_serve(&s);
     if (command == GP_COMMAND_BENCH)
         init_bench(&s);
+    if (command == GP_COMMAND_LOADTEST)
+        init_loadtest(&s);
     if (command == GP_COMMAND_SERVE &&
         gp_options_environment(table, TABLE_COUNT, command, GP_ENVIRONMENT_PREFIX, environ, &s,
                                err))
@@ -817,12 +855,14 @@ int gp_settings_parse(struct gp_settings *settings, enum gp_command_bit command,
             settle_eval(&s);
         if (command == GP_COMMAND_BENCH)
             settle_bench(&s);
+        if (command == GP_COMMAND_LOADTEST)
+            settle_loadtest(&s);
         rc = settle_policies(&s, err);
         if (rc)
             return rc;
         if (!s.model_path)
             s.model_path = bundled_model();
-        if (!s.model_path && !s.print && command != GP_COMMAND_TRACE)
+        if (!s.model_path && !s.print && !(command & (TRACE | LOADTEST)))
             return gp_fail(err, GP_EINVAL,
                            "no model: give a GGUF file with -m; the bundled " BUNDLED
                            " is not where it belongs");

@@ -16,6 +16,7 @@ enum gp_command_bit {
     GP_COMMAND_SERVE = 1 << 7,
     GP_COMMAND_BENCH = 1 << 6,
     GP_COMMAND_TRACE = 1 << 8,
+    GP_COMMAND_LOADTEST = 1 << 9,
 };
 
 /* Difficulties of problems; low < 0: each suite's own. */
@@ -108,6 +109,10 @@ struct gp_settings {
     const char *tls_cert, *tls_key; /* files */
     struct gp_also_list also;
     bool no_access_log, strict_model;
+
+    bool insecure; /* of loadtest */
+    uint32_t request_seconds;
+
     int reasoning_format; /* auto, deepseek, none */
     int64_t thought_max;  /* -1: no limit */
 

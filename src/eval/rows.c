@@ -17,6 +17,16 @@ json_t *gp_json_number(double value)
     return isfinite(value) ? json_real(value) : json_null();
 }
 
+json_t *gp_json_spread(struct gp_values *values)
+{
+    struct gp_spread s;
+
+    gp_spread_of(values, &s);
+    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "mean", gp_json_number(s.mean), "p50",
+                     gp_json_number(s.p50), "p90", gp_json_number(s.p90), "p99",
+                     gp_json_number(s.p99), "max", gp_json_number(s.max));
+}
+
 static int fail_output(struct gp_error *err)
 {
     return gp_fail(err, GP_EIO, "standard output: %s", strerror(errno));

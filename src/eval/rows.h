@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-#include "base/error.h"
+#include "eval/statistics.h"
 
 enum gp_format {
     GP_FORMAT_MD,
@@ -18,6 +18,9 @@ enum gp_format {
 
 /* A number, or null for one that is none. */
 json_t *gp_json_number(double value);
+
+/* {"mean","p50","p90","p99","max"}; the values are sorted by that. */
+json_t *gp_json_spread(struct gp_values *values);
 
 struct gp_rows {
     enum gp_format format; /* any but GP_FORMAT_MD */

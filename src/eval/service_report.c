@@ -31,16 +31,6 @@ static double ratio(double a, double b)
     return b > 0 ? a / b : NAN;
 }
 
-static json_t *spread(struct gp_values *values)
-{
-    struct gp_spread s;
-
-    gp_spread_of(values, &s);
-    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "mean", gp_json_number(s.mean), "p50",
-                     gp_json_number(s.p50), "p90", gp_json_number(s.p90), "p99",
-                     gp_json_number(s.p99), "max", gp_json_number(s.max));
-}
-
 /* A kind of work at boundaries, in wall-clock time. */
 static json_t *work(double ns, uint64_t events, uint64_t decoding_ns)
 {
@@ -58,8 +48,8 @@ static json_t *speed(struct gp_service_result *r)
                      "output_tokens", (json_int_t)c->output_tokens, "cut_short", (int)c->cut_short,
                      "total_s", (double)r->total_ns / 1e9, "tps",
                      gp_json_number(ratio((double)c->output_tokens * 1e9, (double)r->serving_ns)),
-                     "tpot_ms", spread(&r->tpot_ms), "ttft_ms", spread(&r->ttft_ms), "gap_ms",
-                     spread(&r->gap_ms), "e2e_ms", spread(&r->whole_ms));
+                     "tpot_ms", gp_json_spread(&r->tpot_ms), "ttft_ms", gp_json_spread(&r->ttft_ms),
+                     "gap_ms", gp_json_spread(&r->gap_ms), "e2e_ms", gp_json_spread(&r->whole_ms));
 }
 
 static json_t *memory(struct gp_service_result *r)
