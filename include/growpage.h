@@ -141,6 +141,7 @@ struct gp_engine_options {
     bool no_prefix_cache;      /* share no pages between requests that begin alike             */
     enum gp_preempt preempt;   /* who gives way when a page is missing                         */
     bool taps;                 /* on_tap may be asked for                                      */
+    enum gp_batching batching; /* continuous, or as engines did before, for comparisons       */
     bool kv_sync;              /* compact within a step, instead of beside the next ones       */
     struct gp_kv_options kv;   /* for requests that bring none of their own                    */
     /* Policies with a scorer (zipage to streaming) need memory beside the pages, which is taken for

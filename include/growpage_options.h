@@ -67,6 +67,11 @@ enum gp_preempt {
     GP_PREEMPT_NEWEST,
     GP_PREEMPT_LEAST_COMPUTED /* whoever has the least to lose; the newest of equals */
 };
+/* How requests join those that run. */
+enum gp_batching {
+    GP_BATCHING_CONTINUOUS, /* as soon as there is room                                      */
+    GP_BATCHING_STATIC,     /* when all that ran before have ended, as many as the pool holds */
+};
 /* Where the survivors of Compress & Hold go. */
 enum gp_kv_compact {
     GP_COMPACT_SHIFT, /* down, in their order                                        */

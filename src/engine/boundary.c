@@ -309,10 +309,10 @@ static void add_stages(struct gp_engine *engine, struct choice *choice)
     for (uint32_t i = 0; i < engine->options.threads; i++) {
         struct gp_stages *stages = &engine->scratch[i].stages;
 
-        choice->score_ns += stages->score_ns;
-        choice->select_ns += stages->select_ns;
-        choice->compact_ns += stages->compact_ns;
-        choice->moved += stages->moved;
+        choice->stages.score_ns += stages->score_ns;
+        choice->stages.select_ns += stages->select_ns;
+        choice->stages.compact_ns += stages->compact_ns;
+        choice->stages.moved += stages->moved;
         engine->stats.score_ns += stages->score_ns;
         engine->stats.select_ns += stages->select_ns;
         engine->stats.compact_ns += stages->compact_ns;

@@ -272,6 +272,7 @@ static int open_sched(struct gp_engine *engine, struct gp_error *err)
         .prefix_cache = !o->no_prefix_cache,
         .asynchronous = !o->kv_sync,
         .preempt = o->preempt,
+        .static_batches = o->batching == GP_BATCHING_STATIC,
     };
     struct gp_sched_ops ops = {
         .measure = gp_boundary_measure,

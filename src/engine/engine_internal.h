@@ -33,15 +33,14 @@ struct gp_model {
     struct gp_kernels kernels;
 };
 
-/* What compactions took. */
-struct stages {
-    uint64_t score_ns, select_ns, compact_ns;
-    uint64_t moved; /* slots, over all heads */
+/* What a compaction spent, by stage, and the slots it moved. */
+struct gp_stages {
+    uint64_t score_ns, select_ns, compact_ns, moved;
 };
 
 /* A choice's counters as the trace told them last. */
 struct told {
-    struct stages stages;
+    struct gp_stages stages;
     uint64_t demand_ns;
     uint32_t fallback;
 };
@@ -65,8 +64,8 @@ struct choice {
     uint32_t pages_end,
         slots_end; /* when it finished                                             */
     uint64_t admitted_ns, first_token_ns, last_token_ns;
-    uint64_t demand_ns, score_ns, select_ns, compact_ns;
-    uint64_t moved;
+    uint64_t demand_ns;
+    struct gp_stages stages;
     struct told told;
 
     /* Under the lock: what readers may see. */
@@ -115,11 +114,6 @@ struct draw {
     bool masked;
     int32_t forced; /* an id, or -1                                                      */
     int32_t id;     /* what was drawn                                                    */
-};
-
-/* What a compaction spent, by stage, and the slots it moved. */
-struct gp_stages {
-    uint64_t score_ns, select_ns, compact_ns, moved;
 };
 
 /* One worker's memory for a boundary: all of one (layer, KV head) at a time. */

@@ -374,6 +374,7 @@ static void start(struct gp_engine *engine, struct request *request)
         choice->seq =
             gp_sched_add(engine->sched, request->asked.token_count, &kv, request->asked.priority);
         gp_assert(choice->seq); /* sequences_out bounds them */
+        choice->seq->tokens_most = request->asked.token_count + request->max_tokens;
         share(engine, request, choice);
         engine->owners[choice->seq->index] = (struct owner){request, choice};
     }
@@ -474,9 +475,9 @@ static void snapshot(struct gp_engine *engine, struct request *request, struct c
         .fallback = seq->fallback,
         .preempt = seq->preempt,
         .demand_ns = choice->demand_ns,
-        .score_ns = choice->score_ns,
-        .select_ns = choice->select_ns,
-        .compact_ns = choice->compact_ns,
+        .score_ns = choice->stages.score_ns,
+        .select_ns = choice->stages.select_ns,
+        .compact_ns = choice->stages.compact_ns,
         .boundary_count = choice->event_count,
     };
     request->prompt_scored_seen = request->prompt_scored;

@@ -180,6 +180,7 @@ struct gp_seq *gp_sched_add(struct gp_sched *sched, uint32_t prompt_count,
         .prefill_count = prompt_count,
         .token_count = prompt_count,
         .need = gp_sched_pages_for(sched, prompt_count),
+        .tokens_most = sched->options.context + 1, /* the last of them is never run */
         .query_slot = GP_SLOT_NONE,
         .log = sched->logs + (size_t)seq->index * sched->log_max,
     };
@@ -202,7 +203,8 @@ void gp_sched_note_pages(const struct gp_sched *s, struct gp_seq *seq)
  * not enough, or would have none left for those who run. */
 static bool fill_table(struct gp_sched *s, struct gp_seq *seq, uint32_t *table, uint32_t *hits)
 {
-    uint32_t spare = s->running.count > 0 ? 1 : 0, held = 0;
+    bool room_for_others = s->running.count > 0 && !s->options.static_batches;
+    uint32_t spare = room_for_others ? 1 : 0, held = 0;
 
     *hits = gp_sched_find_hits(s, seq, table);
     for (uint32_t i = 0; i < *hits; i++)
@@ -238,6 +240,7 @@ bool gp_sched_admit(struct gp_sched *s, struct gp_seq *seq)
     seq->pages = gp_sched_pages_for(s, seq->prefill_count);
     gp_sched_take_hits(s, seq, hits);
     gp_sched_note_pages(s, seq);
+    gp_sched_join(s, seq);
     list_insert(&s->running, seq);
     if (s->ops.admitted)
         s->ops.admitted(s->ops.ctx, seq);

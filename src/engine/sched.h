@@ -50,6 +50,7 @@ struct gp_seq {
     uint32_t *table;      /* [table_max] page ids; NULL unless it runs                       */
     uint32_t query_slot;  /* slot of the query summaries, or GP_SLOT_NONE                    */
     bool has_summaries;   /* a generated row has run since the query slot was bound          */
+    uint32_t tokens_most; /* that it may come to: the context, unless its owner knows better */
     uint32_t carried;     /* slots that this run's last compaction left; 0: there was none     */
     bool reached_initial;
 
@@ -126,12 +127,12 @@ struct gp_sched_ops {
      * May be NULL, as preempted may. */
     void (*boundary)(void *ctx, const struct gp_seq *seq, struct gp_decision decision,
                      const struct gp_signal *signal, uint32_t pages_before);
-    /* seq lost its pages and waits again. */
-    void (*preempted)(void *ctx, struct gp_seq *seq);
-    void *ctx;
     /* seq was given its pages and runs; seq->preempt says whether for the first time.  May be
      * NULL. */
     void (*admitted)(void *ctx, const struct gp_seq *seq);
+    /* seq lost its pages and waits again. */
+    void (*preempted)(void *ctx, struct gp_seq *seq);
+    void *ctx;
 };
 
 struct gp_sched_options {
@@ -144,6 +145,7 @@ struct gp_sched_options {
     bool prefix_cache; /* pages are shared between sequences with the same beginning */
     bool asynchronous; /* compactions are left to gp_sched_compaction()                 */
     enum gp_preempt preempt;
+    bool static_batches; /* nobody is admitted beside those that decode (sched_static.c)     */
 };
 
 struct gp_sched;

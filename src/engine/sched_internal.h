@@ -1,6 +1,7 @@
 /* The scheduler's inside, shared by its files: sched.c (life of a sequence), sched_boundary.c (what
  * happens when pages are full), sched_compact.c (compactions, and the pages they may write),
- * sched_share.c (pages that several hold), sched_plan.c (the step), sched_check.c (the walker). */
+ * sched_share.c (pages that several hold), sched_static.c (static batching), sched_plan.c (the
+ * step), sched_check.c (the walker). */
 #ifndef GP_ENGINE_SCHED_INTERNAL_H
 #define GP_ENGINE_SCHED_INTERNAL_H
 
@@ -38,6 +39,8 @@ struct gp_sched {
     struct gp_run *runs;  /* [max_seqs] the plan's                  */
     struct gp_plan *plan; /* the one that is being made, or NULL    */
     bool preempted;       /* somebody, since the plan began         */
+    bool batch_open;      /* static batching: members may still be admitted */
+    uint32_t batch_pages; /* ... that those there are hold at their most    */
     uint64_t prefix_asked, prefix_found;
 
     uint32_t *page_marks; /* [pages of the pool] gp_sched_check()'s */
@@ -100,6 +103,16 @@ void gp_sched_compact(struct gp_sched *s, struct gp_seq *seq, const struct gp_re
 void gp_sched_give_surplus(struct gp_sched *s, struct gp_seq *seq);
 /* A sequence in flight stops running. */
 void gp_sched_abandon(struct gp_sched *s, struct gp_seq *seq);
+
+/* ---- static batching ---- */
+
+/* All of these say yes, or do nothing, where batching is continuous. */
+void gp_sched_begin_batch(struct gp_sched *s); /* at the beginning of a plan */
+/* May seq, the front of the queue, become a member?  gp_sched_join(): it has been admitted. */
+bool gp_sched_may_join(const struct gp_sched *s, const struct gp_seq *seq);
+void gp_sched_join(struct gp_sched *s, const struct gp_seq *seq);
+/* May rows be decoded in this plan?  If so the batch takes no more members. */
+bool gp_sched_may_decode(struct gp_sched *s);
 
 /* ---- boundaries ---- */
 

@@ -7,6 +7,8 @@
  *    is always room, since a step has at least as many rows as sequences may run.
  * 2. Chunks of prompts and replays, oldest first, from the rows that are left.  Several sequences
  *    may be half-way through.
+ *    (Under static batching admissions come first, and decode rows wait for all prompts:
+ *    sched_static.c.)
  * 3. Admissions from the front of the queue, and nobody past a front that does not fit: an old
  *    large request must not wait for ever behind small new ones.  A choice waits at the front for
  *    the prompt of the first choice, which is running: then it shares the prompt's pages.
@@ -149,9 +151,11 @@ static void plan_chunks(struct gp_sched *s, struct gp_plan *plan)
 
 static bool may_admit(const struct gp_sched *s, const struct gp_plan *plan)
 {
-    if (!s->waiting.head || s->running.count == s->options.max_seqs || rows_left(s, plan) == 0)
+    const struct gp_seq *seq = s->waiting.head;
+
+    if (!seq || s->running.count == s->options.max_seqs || rows_left(s, plan) == 0)
         return false;
-    if (gp_sched_awaits_leader(s->waiting.head))
+    if (gp_sched_awaits_leader(seq) || !gp_sched_may_join(s, seq))
         return false;
     return !s->preempted || s->running.count == 0;
 }
@@ -162,10 +166,14 @@ static void plan_admissions(struct gp_sched *s, struct gp_plan *plan, struct gp_
         struct gp_seq *seq = s->waiting.head;
 
         if (gp_sched_admit(s, seq)) {
-            plan_chunk(s, plan, seq);
+            /* A batch is admitted first, and its chunks come with the others'. */
+            if (!s->options.static_batches)
+                plan_chunk(s, plan, seq);
         } else if (s->running.count == 0 && !*stuck) {
             gp_sched_finish(s, seq);
             *stuck = seq;
+            if (s->options.static_batches) /* somebody else might yet be stuck in this plan */
+                return;
         } else {
             return;
         }
@@ -178,9 +186,14 @@ bool gp_sched_plan(struct gp_sched *sched, struct gp_plan *plan, struct gp_seq *
     *stuck = NULL;
     sched->preempted = false;
     sched->plan = plan;
-    plan_decodes(sched, plan, stuck);
+    gp_sched_begin_batch(sched);
+    if (sched->options.static_batches)
+        plan_admissions(sched, plan, stuck);
+    if (gp_sched_may_decode(sched))
+        plan_decodes(sched, plan, stuck);
     plan_chunks(sched, plan);
-    plan_admissions(sched, plan, stuck);
+    if (!sched->options.static_batches)
+        plan_admissions(sched, plan, stuck);
     sched->plan = NULL;
     gp_assert(plan->row_count > 0 || sched->running.count == 0 || sched->compacting);
     return plan->row_count > 0;

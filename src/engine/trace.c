@@ -215,6 +215,11 @@ void gp_tracer_admitted(struct gp_engine *engine, const struct gp_seq *seq)
         tell_resume(engine, seq);
     else
         tell_admit(engine, seq);
+    /* A prompt's last page may be a copy, which is no hit, and saves rows nevertheless. */
+    if ((seq->hits > 0 || seq->computed > 0) && begin_seq(engine, "prefix_hit", seq)) {
+        put(engine->tracer, ",\"pages\":%u,\"tokens\":%u", seq->hits, seq->computed);
+        end(engine);
+    }
 }
 
 static void tell_decision(struct gp_engine *engine, const struct gp_seq *seq,
@@ -270,8 +275,7 @@ void gp_tracer_compacted(struct gp_engine *engine, const struct gp_seq *seq,
                          const struct gp_retention *r)
 {
     struct choice *choice = engine->owners[seq->index].choice;
-    struct stages now = {choice->score_ns, choice->select_ns, choice->compact_ns, choice->moved};
-    struct stages before = choice->told.stages;
+    struct gp_stages now = choice->stages, before = choice->told.stages;
 
     choice->told.stages = now;
     /* One for every token would be no news. */

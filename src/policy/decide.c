@@ -57,6 +57,45 @@ uint32_t gp_policy_initial_pages(const struct gp_kv_options *options, uint32_t p
     return options->trigger == GP_TRIGGER_PAGE ? gp_policy_rest_pages(options, page_tokens) : 0;
 }
 
+static uint64_t pages_for(uint64_t slots, uint32_t page_tokens)
+{
+    return (slots + page_tokens - 1) / page_tokens;
+}
+
+/* What a policy with a scorer grows to: its budget, and what comes until it cuts. */
+static uint64_t scored_pages(const struct gp_kv_options *options, uint32_t page_tokens,
+                             uint32_t prefill)
+{
+    uint64_t slots = (uint64_t)gp_policy_budget_slots(options, page_tokens) + 1;
+
+    if (options->trigger == GP_TRIGGER_PAGE)
+        return gp_policy_rest_pages(options, page_tokens);
+    /* A prompt is run whole, and one row more. */
+    if (slots < (uint64_t)prefill + 1)
+        slots = (uint64_t)prefill + 1;
+    if (options->trigger == GP_TRIGGER_STEPS)
+        slots += options->trigger_steps - 1;
+    return pages_for(slots, page_tokens);
+}
+
+uint32_t gp_policy_most_pages(const struct gp_kv_options *options, uint32_t page_tokens,
+                              uint32_t prefill, uint32_t tokens)
+{
+    /* The last token is never run. */
+    uint64_t rows = tokens > prefill + 1 ? tokens - 1 : prefill;
+    uint64_t all = pages_for(rows, page_tokens), most = gp_policy_cap_pages(options, page_tokens);
+    /* A prompt that ends with its page grows without asking. */
+    uint64_t least = prefill / page_tokens + 1;
+
+    if (gp_policy_scores(options)) {
+        uint64_t scored = scored_pages(options, page_tokens, prefill);
+
+        most = scored < most ? scored : most;
+    }
+    most = most > least ? most : least;
+    return (uint32_t)(all < most ? all : most);
+}
+
 /* A budget is not given up because the pool is empty. */
 static bool has_budget(const struct gp_kv_options *options)
 {

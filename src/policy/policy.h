@@ -139,4 +139,9 @@ struct gp_retention gp_policy_cut(const struct gp_kv_options *options, uint32_t 
 uint32_t gp_policy_rows_to_cut(const struct gp_kv_options *options, uint32_t page_tokens,
                                uint32_t prefill, uint32_t computed, uint32_t cached);
 
+/* The most pages that a request of so many tokens in the end, prefill of them its prompt's, holds
+ * when none is ever denied. */
+uint32_t gp_policy_most_pages(const struct gp_kv_options *options, uint32_t page_tokens,
+                              uint32_t prefill, uint32_t tokens);
+
 #endif

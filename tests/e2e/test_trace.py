@@ -3,9 +3,10 @@ tells adds up."""
 
 import json
 import re
+import time
 
 import pytest
-from program import ROOT, growpage, refused
+from program import ROOT, SLOW, growpage, refused
 from serving import serving
 
 SMALL = ("--page-size", "16", "--kv-initial-pages", "2")
@@ -155,10 +156,19 @@ def template(folder):
 def test_a_server_is_traced_while_it_runs(tiny, tmp_path):
     path = tmp_path / "t.jsonl"
     with serving(tiny, *SMALL, "--kv-trace", str(path)) as server:
-        server.complete("Once", max_tokens=60, ignore_eos=True, n=2)
+        answer = server.complete("Once" * 50, max_tokens=60, ignore_eos=True, n=2)
+        # The last lines are written after the last token can be read.
+        deadline = time.monotonic() + 10 * SLOW
+        while path.read_text().count('"event":"finish"') < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
         events = check(path.read_text())
-        assert len(of(events, "finish")) == 2 and not of(events, "end")
+        assert not of(events, "end")
         assert {e["choice"] for e in of(events, "finish")} == {0, 1}
+        prompt = answer["usage"]["prompt_tokens"]
+        first, second = of(events, "admit")
+        assert first["prompt_tokens"] == second["prompt_tokens"] == prompt
+        hit, = of(events, "prefix_hit")
+        assert hit["choice"] == 1 and hit["pages"] == prompt // 16 and hit["tokens"] == prompt - 1
         server.stop()
     assert of(check(path.read_text()), "end")
 
@@ -169,6 +179,31 @@ def test_a_trace_that_cannot_be_written(tiny, tmp_path):
     full = growpage(*ask, "--kv-trace", "/dev/full")
     assert full.returncode == 0
     assert full.err.count("warning: kv-trace: No space left on device") == 1
+
+
+def test_a_static_batch_begins_and_ends_together(tiny, tmp_path):
+    """Nobody is admitted while a member lives; a budget of 3 pages in 10 makes batches of 3."""
+    path = tmp_path / "t.jsonl"
+    ask = ("bench", "-m", tiny, "--serve", "--requests", "8", "--prompt-len", "20", "--output-len",
+           "uniform:60:120", "--kv-pages", "10", *SMALL, "--kv", "fixed:48", "-o", "json")
+    run = growpage(*ask, "--batching", "static", "--kv-trace", path)
+    assert run.returncode == 0, run.err
+    events, alive, batches = check(path.read_text()), set(), []
+    assert not of(events, "preempt", "fallback")
+    for event in of(events, "admit", "boundary", "finish"):
+        if event["event"] == "admit":
+            if not alive:
+                batches.append([0, False])
+            assert not batches[-1][1], "admitted beside one that decodes"
+            batches[-1][0] += 1
+            alive.add(event["request"])
+        elif event["event"] == "finish":
+            alive.remove(event["request"])
+            batches[-1][1] = True
+        else:
+            batches[-1][1] = True
+    assert [size for size, _ in batches] == [1, 3, 3, 2]  # the warm-up comes alone
+    assert run.json[0]["concurrency_max"] == 3
 
 
 # ---- growpage trace ----

@@ -32,10 +32,11 @@ static void ask(struct gp_request *request)
     request->sampling.seed = 5;
 }
 
+/* However they are batched. */
 static void neighbours_do_not_change_a_request(void **state)
 {
     (void)state;
-    for (size_t p = 0; p < RIG_POLICIES; p++) {
+    for (size_t p = 0; p < 2 * RIG_POLICIES; p++) {
         struct gp_engine_options options;
         struct gp_request request;
         struct rig_output alone, among;
@@ -44,7 +45,8 @@ static void neighbours_do_not_change_a_request(void **state)
         int32_t other[300];
 
         engine_rig_options(&options);
-        engine_rig_set_policy(&options, engine_rig_policies[p]);
+        engine_rig_set_policy(&options, engine_rig_policies[p / 2]);
+        options.batching = p % 2 ? GP_BATCHING_STATIC : GP_BATCHING_CONTINUOUS;
         ask(&request);
         engine_rig_alone(&engine_rig, &options, &request, &alone);
         assert_int_equal(alone.count, OUTPUT);

@@ -358,6 +358,82 @@ static void budgets_hold_in_the_long_run(void **state)
     }
 }
 
+/* The most pages of a request that is denied none, row by row. */
+static uint32_t peak_of_run(const struct gp_kv_options *o, uint32_t prefill, uint32_t tokens,
+                            struct gp_rng *rng)
+{
+    uint32_t b = 16, cached = prefill, pages = (prefill + b - 1) / b, peak = pages;
+    bool initial = false;
+
+    for (uint32_t computed = prefill, index = 0; computed + 1 < tokens; computed++, cached++) {
+        uint32_t threshold = gp_policy_initial_pages(o, b);
+        struct gp_retention r = {0};
+
+        if (gp_policy_rows_to_cut(o, b, prefill, computed, cached) == 0) {
+            r = gp_policy_cut(o, b, pages);
+        } else if (cached == pages * b) {
+            initial |= threshold > 0 && pages >= threshold;
+            struct gp_boundary_view view = {b, pages, 0, 1, index++, computed > prefill, initial};
+            struct gp_decision d = gp_policy_decide(o, &view, gp_rng_uniform(rng) - 0.5);
+
+            if (d.action != GP_DO_GROW)
+                r = gp_policy_retention(o, b, pages, d.action);
+            pages += d.action == GP_DO_GROW;
+        }
+        if (r.pages_after) {
+            cached = r.keep + r.protect;
+            pages = r.pages_after;
+        }
+        CHECK(cached < pages * b);
+        peak = pages > peak ? pages : peak;
+    }
+    return peak;
+}
+
+/* Nothing holds more than was foreseen, and what is foreseen is reached where the policy leaves no
+ * choice and the request is long enough. */
+static void the_most_pages_are_foreseen(void **state)
+{
+    static const struct {
+        const char *policy, *trigger;
+        bool exact;
+    } plans[] = {
+        {"full", NULL, true},
+        {"growpage", NULL, false},
+        {"fixed:80", NULL, true},
+        {"random:0.5", NULL, false},
+        {"shrink", NULL, false},
+        {"zipage:70", NULL, true},
+        {"gkv:70", NULL, true},
+        {"rkv:70", "steps:40", false},
+        {"snapkv:70", "steps:3", false},
+        {"morphkv:70", NULL, true},
+        {"h2o:70", NULL, true},
+        {"streaming:70", NULL, true},
+        {"streaming:70", "page", true},
+    };
+    struct gp_rng rng = {seed};
+
+    (void)state;
+    for (uint32_t i = 0; i < 20000; i++) {
+        uint32_t c = gp_rng_below(&rng, sizeof plans / sizeof *plans);
+        uint32_t prefill = 1 + gp_rng_below(&rng, 200), output = 1 + gp_rng_below(&rng, 300);
+        struct gp_kv_options o = options_of(plans[c].policy);
+
+        o.seed = i;
+        o.initial_pages = 2 + gp_rng_below(&rng, 6);
+        o.max_pages = gp_rng_below(&rng, 3) ? 0 : 7 + gp_rng_below(&rng, 6);
+        if (plans[c].trigger)
+            CHECK(gp_policy_set_trigger(&o, plans[c].trigger, NULL) == GP_OK);
+        CHECK(gp_policy_check(&o, 16, NULL) == GP_OK);
+        uint32_t peak = peak_of_run(&o, prefill, prefill + output, &rng);
+        uint32_t most = gp_policy_most_pages(&o, 16, prefill, prefill + output);
+
+        CHECK(peak <= most);
+        CHECK(peak == most || !plans[c].exact || o.max_pages > 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -370,6 +446,7 @@ int main(void)
         cmocka_unit_test(retention_is_that_of_the_table),
         cmocka_unit_test(retention_always_fits),
         cmocka_unit_test(budgets_hold_in_the_long_run),
+        cmocka_unit_test(the_most_pages_are_foreseen),
     };
     const char *text = getenv("GP_SEED");
 

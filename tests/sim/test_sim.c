@@ -64,7 +64,8 @@ struct request {
     uint32_t taken_count;
     uint32_t trusted; /* tokens that must be the solo run's */
     uint32_t preempts;
-    bool runs; /* rows of it have run since it was admitted */
+    bool runs;      /* rows of it have run since it was admitted */
+    uint32_t batch; /* static batching: 0 while it waits */
     uint32_t cuts;
     uint64_t pages_sum;
 };
@@ -73,7 +74,8 @@ struct request {
 struct marks {
     uint64_t steps, rows, grow, compress, shrink, start, initial, pressure, capped, fallback,
         preempt, gave_way, stuck, cancelled, refused, replayed, recomputed, cut, prefill_overlap,
-        own_cuts, replayed_cuts, skipped, stored, stand_ins, tails, in_flight, abandoned;
+        batches, members, held_back, own_cuts, replayed_cuts, skipped, stored, stand_ins, tails,
+        in_flight, abandoned;
 };
 
 struct world {
@@ -91,6 +93,9 @@ struct world {
     uint32_t step;
     uint32_t hook_preempts; /* one step in so many preempts somebody; 0: none */
     bool takes_refused;
+    uint32_t batch;    /* static batching: the one that runs, or ran last */
+    bool batch_begins; /* none of it has decoded                          */
+    uint64_t batch_pages;
     struct marks *marks;
 };
 
@@ -339,6 +344,7 @@ static void preempted(void *ctx, struct gp_seq *seq)
     CHECK(w, seq->state == GP_SEQ_WAITING && seq->held == 0);
     r->preempts++;
     r->runs = false;
+    r->batch = 0;
     if (seq->kv.resume == GP_RESUME_REPLAY)
         return;
     memset(r->seen, 0, sizeof r->seen);
@@ -436,7 +442,7 @@ static void open_world(struct world *w, uint64_t seed, struct marks *marks)
 
     w->rng.state = seed;
     w->marks = marks;
-    w->step = w->over = 0;
+    w->step = w->over = w->batch = 0;
     w->takes_refused = false;
     memset(w->written_at, 0xff, sizeof w->written_at);
     w->options = (struct gp_sched_options){
@@ -448,6 +454,7 @@ static void open_world(struct world *w, uint64_t seed, struct marks *marks)
         .prefix_cache = !one_in(rng, 4),
         .asynchronous = one_in(rng, 2),
         .preempt = one_in(rng, 3) ? GP_PREEMPT_LEAST_COMPUTED : GP_PREEMPT_NEWEST,
+        .static_batches = one_in(rng, 5),
     };
     w->options.max_batch_tokens = w->options.max_seqs + between(rng, 0, 20);
     w->cache = (struct fake_cache){w->cells, w->options.page_tokens};
@@ -503,6 +510,22 @@ static void check_books(struct world *w, const struct request *r, const struct g
         CHECK(w, seq->log[i] == r->taken[i].action);
 }
 
+/* The last output is drawn, whatever the lengths say. */
+static uint32_t most_tokens(const struct world *w, const struct request *r)
+{
+    uint32_t room = w->options.context - r->prompt_count;
+    uint32_t outputs = r->output_max < room ? r->output_max : room;
+
+    return r->prompt_count + (outputs > 0 ? outputs : 1);
+}
+
+static uint64_t most_pages(const struct world *w, const struct request *r)
+{
+    return gp_policy_most_pages(&r->kv, w->options.page_tokens, r->prompt_count,
+                                most_tokens(w, r)) +
+           w->options.watermark;
+}
+
 /* seq is DONE. */
 static void bury(struct world *w, struct request *r, enum fate fate)
 {
@@ -514,6 +537,10 @@ static void bury(struct world *w, struct request *r, enum fate fate)
         return;
     CHECK(w, seq->state == GP_SEQ_DONE && seq->held == 0 && seq->query_slot == GP_SLOT_NONE);
     check_books(w, r, seq);
+    /* Nobody of a static batch is ever denied a page, unless it is too large to be with others. */
+    if (w->options.static_batches && !w->hook_preempts && !w->takes_refused && r->batch > 0)
+        CHECK(w, seq->preempt == 0 &&
+                     (seq->fallback == 0 || most_pages(w, r) > gp_pool_total(w->pool)));
     r->pages_sum = seq->pages_sum;
     r->cuts = seq->cuts;
     add_marks(w->marks, seq);
@@ -549,6 +576,7 @@ static void arrive_and_leave(struct world *w)
             if (!r->seq)
                 continue;
             r->fate = LIVE;
+            r->seq->tokens_most = most_tokens(w, r);
             w->owner[r->seq->index] = r;
             if (r->shares)
                 gp_sched_share(w->sched, r->seq, (const int32_t *)r->tokens,
@@ -672,6 +700,77 @@ static bool comes_before(const struct gp_seq *a, const struct gp_seq *b)
     return a->priority != b->priority ? a->priority < b->priority : a->arrival < b->arrival;
 }
 
+/* ---- static batching ---- */
+
+static bool batch_waits_for_prompts(const struct world *w)
+{
+    if (!w->options.static_batches || !w->batch_begins)
+        return false;
+    for (const struct gp_seq *seq = gp_sched_first_running(w->sched); seq; seq = seq->next)
+        if (seq->computed < seq->prefill_count)
+            return true;
+    return false;
+}
+
+/* A request has been admitted; `alive`: members of the batch before this step still are. */
+static void join_batch(struct world *w, struct request *r, bool alive, bool *opened)
+{
+    if (!alive && !*opened) {
+        *opened = true;
+        w->batch++;
+        w->batch_begins = true;
+        w->batch_pages = 0;
+        w->marks->batches++;
+    }
+    CHECK(w, w->batch_begins);
+    r->batch = w->batch;
+    w->marks->members++;
+    uint64_t pages = most_pages(w, r);
+
+    if (r->seq->need + w->options.watermark > pages) /* it comes back by a recompute */
+        pages = r->seq->need + w->options.watermark;
+    CHECK(w, w->batch_pages == 0 || w->batch_pages + pages <= gp_pool_total(w->pool));
+    w->batch_pages += pages - w->options.watermark;
+}
+
+/* The batch is as large as can be: why has the front of the queue not become a member? */
+static void check_who_waits(struct world *w)
+{
+    const struct gp_seq *seq = gp_sched_first_waiting(w->sched);
+    const struct request *r = seq ? w->owner[seq->index] : NULL;
+
+    if (!r || w->takes_refused || w->hook_preempts || gp_sched_running(w->sched) == 0)
+        return;
+    CHECK(w, gp_sched_running(w->sched) == w->options.max_seqs || r->leader ||
+                 w->batch_pages + most_pages(w, r) > gp_pool_total(w->pool));
+}
+
+static void check_batch(struct world *w, const struct gp_plan *plan)
+{
+    bool alive = false, opened = false, began = w->batch_begins;
+
+    if (!w->options.static_batches)
+        return;
+    for (uint32_t i = 0; i < w->request_count; i++)
+        alive |= w->requests[i].fate == LIVE && w->requests[i].batch > 0;
+    for (struct gp_seq *seq = gp_sched_first_running(w->sched); seq; seq = seq->next) {
+        struct request *r = w->owner[seq->index];
+
+        if (r->batch == 0)
+            join_batch(w, r, alive, &opened);
+        CHECK(w, r->batch == w->batch);
+    }
+    if (opened || began)
+        check_who_waits(w);
+    if (batch_waits_for_prompts(w)) {
+        w->marks->held_back++;
+        return;
+    }
+    for (uint32_t i = 0; i < plan->run_count; i++)
+        if (is_decoding(plan->runs[i].seq))
+            w->batch_begins = false;
+}
+
 /* Decode rows first, all of them, and both kinds oldest first; but whoever is admitted comes
  * last, and is older than some that run only where others than the newest were preempted. */
 static void check_order(struct world *w, const struct gp_plan *plan)
@@ -684,6 +783,8 @@ static void check_order(struct world *w, const struct gp_plan *plan)
         out_of_turn |= w->requests[i].priority != 0;
     for (struct gp_seq *seq = gp_sched_first_running(w->sched); seq; seq = seq->next)
         decoding += is_decoding(seq);
+    if (batch_waits_for_prompts(w))
+        decoding = 0;
     for (uint32_t i = 0; i < plan->run_count; i++) {
         const struct gp_seq *seq = plan->runs[i].seq;
 
@@ -725,6 +826,7 @@ static void take_step(struct world *w)
     CHECK(w, planned == (plan.row_count > 0));
     CHECK(w, planned || stuck || !busy || gp_sched_compaction(w->sched));
     gp_sched_check(w->sched);
+    check_batch(w, &plan);
     if (stuck)
         bury_stuck(w, stuck);
     if (planned) {
@@ -826,6 +928,9 @@ static void every_world_finishes(void **state)
                   " steps with several prompts\n",
                   m.gave_way, m.stuck, m.cancelled, m.refused, m.replayed, m.recomputed, m.cut,
                   m.own_cuts, m.replayed_cuts, m.prefill_overlap);
+    print_message("# static: %" PRIu64 " batches of %" PRIu64 " requests, %" PRIu64
+                  " steps in which decoding waited for prompts\n",
+                  m.batches, m.members, m.held_back);
     print_message("# shared: %" PRIu64 " rows skipped, %" PRIu64 " run on what was there, %" PRIu64
                   " stand-ins, %" PRIu64 " tails copied; in flight: %" PRIu64 " slices, %" PRIu64
                   " abandoned\n",
@@ -836,7 +941,7 @@ static void every_world_finishes(void **state)
     assert_true(m.grow && m.compress && m.shrink && m.start && m.initial && m.pressure);
     assert_true(m.capped && m.fallback && m.preempt && m.gave_way && m.stuck && m.cancelled);
     assert_true(m.refused && m.replayed && m.recomputed && m.cut && m.prefill_overlap);
-    assert_true(m.own_cuts && m.replayed_cuts);
+    assert_true(m.own_cuts && m.replayed_cuts && m.batches && m.members > m.batches && m.held_back);
     assert_true(m.skipped && m.stored && m.stand_ins && m.tails && m.in_flight && m.abandoned);
 }
 
