@@ -236,7 +236,7 @@ static int run_exam(const struct gp_settings *s, const struct gp_exam *exam,
         .go_on = go_on,
         .ctx = &watch,
     };
-    struct gp_record_run run = {&sitting, engine, model, s->model_path, names};
+    struct gp_record_run run = {&sitting, engine, &s->engine, model, s->model_path, names};
     struct gp_error err;
     bool complete;
 

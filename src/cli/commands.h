@@ -13,6 +13,7 @@ int gp_cmd_perplexity(struct gp_settings *settings);
 int gp_cmd_eval(struct gp_settings *settings);
 int gp_cmd_loadtest(struct gp_settings *settings);
 int gp_cmd_serve(struct gp_settings *settings);
+int gp_cmd_report(struct gp_settings *settings);
 int gp_cmd_bench(struct gp_settings *settings);
 int gp_cmd_trace(struct gp_settings *settings);
 

@@ -40,6 +40,8 @@ static const struct command commands[] = {
     {"loadtest", "URL [--rate R] [--concurrency N] [options]",
      "how fast a server answers many requests: any that speaks OpenAI's API", GP_COMMAND_LOADTEST,
      gp_cmd_loadtest},
+    {"report", "FILE... [-o FILE]", "records of eval as a page of tables and figures",
+     GP_COMMAND_REPORT, gp_cmd_report},
     {"trace", "FILE [--json]", "a trace (--kv-trace) as a timeline with its sums", GP_COMMAND_TRACE,
      gp_cmd_trace},
 };
@@ -47,8 +49,8 @@ static const struct command commands[] = {
 #define COMMAND_COUNT (sizeof commands / sizeof *commands)
 
 static const char names[] =
-    "run inspect tokenize detokenize perplexity eval bench serve trace help";
-static const char later[] = "report analyze";
+    "run inspect tokenize detokenize perplexity eval bench serve report trace loadtest help";
+static const char later[] = "analyze";
 
 static const struct command *find_command(const char *name)
 {

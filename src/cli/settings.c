@@ -18,6 +18,7 @@
 #define SERVE      GP_COMMAND_SERVE
 #define TRACE      GP_COMMAND_TRACE
 #define LOADTEST   GP_COMMAND_LOADTEST
+#define REPORT     GP_COMMAND_REPORT
 #define ALL        (RUN | INSPECT | TOKENIZE | DETOKENIZE | PERPLEXITY | EVAL | BENCH | SERVE)
 #define TEXT_IN    (RUN | TOKENIZE | PERPLEXITY)
 #define ASK        (RUN | EVAL)
@@ -215,10 +216,13 @@ static const struct gp_option table[] = {
     {GP_OPTION_FLAG, "--json", NULL, "with --print: one JSON object a line", EVAL, AT(json)},
     {GP_OPTION_FLAG, "--json", NULL, "the sums as one JSON object", TRACE, AT(json)},
 
+    SECTION("Page"),
+    {GP_OPTION_TEXT, "-o --output", "FILE", "the page (default: report.html)", REPORT, AT(output)},
+
     SECTION("Problems"),
     {GP_OPTION_TEXT, "--suite --suites", "NAME|FILE[,...]",
      "families of problems; all: every one but the warm-ups; mixed: the same, half of them long; a "
-     "JSON-lines file of GSM8K, MATH500, AMC23, AIME24 or LiveCodeBench (default: all)",
+     "JSON-lines file of GSM8K, MATH500, AMC23 or AIME24 (default: all)",
      EVAL, AT(suites)},
     {GP_OPTION_WORD, "--preset", "WORD",
      "answers to each problem and their length as in the paper: of each data set by itself, or of "
@@ -506,8 +510,9 @@ static const struct gp_option table[] = {
      .later = "there is no GPU here; --kv-memory sets the memory of the cache"},
 
     SECTION("Other"),
-    {GP_OPTION_FLAG, "-h --help", NULL, "print this", ALL | TRACE | LOADTEST, AT(help)},
-    {GP_OPTION_FLAG, "--version", NULL, "print the version", ALL | TRACE | LOADTEST, AT(version)},
+    {GP_OPTION_FLAG, "-h --help", NULL, "print this", ALL | TRACE | LOADTEST | REPORT, AT(help)},
+    {GP_OPTION_FLAG, "--version", NULL, "print the version", ALL | TRACE | LOADTEST | REPORT,
+     AT(version)},
 };
 /* clang-format on */
 
@@ -682,8 +687,10 @@ static int check(const struct gp_settings *s, enum gp_command_bit command, struc
         return gp_fail(err, GP_EINVAL, "no file; give a trace, or - for standard input");
     if (command == GP_COMMAND_LOADTEST && s->rest.count == 0)
         return gp_fail(err, GP_EINVAL, "no URL; give a server's, such as http://127.0.0.1:8080");
+    if (command == GP_COMMAND_REPORT && s->rest.count == 0)
+        return gp_fail(err, GP_EINVAL, "no file; give records of growpage eval -o");
     if (s->rest.count > !!(command & (GP_COMMAND_TRACE | GP_COMMAND_LOADTEST)) &&
-        command != GP_COMMAND_DETOKENIZE)
+        command != GP_COMMAND_DETOKENIZE && command != GP_COMMAND_REPORT)
         return gp_fail(err, GP_EINVAL, "%.100s: unexpected argument",
                        s->rest.items[s->rest.count - 1]);
     return command == GP_COMMAND_BENCH ? check_bench(s, err) : GP_OK;
@@ -865,7 +872,7 @@ int gp_settings_parse(struct gp_settings *settings, enum gp_command_bit command,
             return rc;
         if (!s.model_path)
             s.model_path = bundled_model();
-        if (!s.model_path && !s.print && !(command & (TRACE | LOADTEST)))
+        if (!s.model_path && !s.print && !(command & (TRACE | LOADTEST | REPORT)))
             return gp_fail(err, GP_EINVAL,
                            "no model: give a GGUF file with -m; the bundled " BUNDLED
                            " is not where it belongs");

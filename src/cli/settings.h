@@ -17,6 +17,7 @@ enum gp_command_bit {
     GP_COMMAND_BENCH = 1 << 6,
     GP_COMMAND_TRACE = 1 << 8,
     GP_COMMAND_LOADTEST = 1 << 9,
+    GP_COMMAND_REPORT = 1 << 10,
 };
 
 /* Difficulties of problems; low < 0: each suite's own. */

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <jansson.h>
+
 #include "base/mem.h"
 
 #define ROOM_AT_LEAST 64u
@@ -12,12 +14,6 @@
 /* What reasoning models were trained to be asked. */
 static const char boxed[] =
     "\n\nPlease reason step by step, and put your final answer within \\boxed{}.";
-static const char whole_program[] =
-    "\n\nWrite a Python program that reads standard input and writes the answer to standard output."
-    " Put all of it into one block:\n```python\n# your code\n```";
-static const char started_program[] =
-    "\n\nComplete this Python code, and put all of it into one block:\n```python\n";
-
 /* ---- lines to items ---- */
 
 static char *join(const char *const *parts)
@@ -52,46 +48,6 @@ static const char *marked_answer(const char *answer)
     return mark ? mark + strspn(mark, " ") : NULL;
 }
 
-/* Both are text in the published files; already taken apart, they are taken as they are. */
-static json_t *tests_of(const json_t *object)
-{
-    json_t *shown = json_object_get(object, "public_test_cases");
-    json_t *hidden = json_object_get(object, "private_test_cases");
-
-    return json_pack("[O, O?]", shown, hidden);
-}
-
-static const char *function_name(const json_t *object, json_t **metadata)
-{
-    json_t *given = json_object_get(object, "metadata");
-
-    *metadata =
-        json_is_string(given) ? json_loads(json_string_value(given), 0, NULL) : json_incref(given);
-    const char *name = json_string_value(json_object_get(*metadata, "func_name"));
-    return name ? name : "";
-}
-
-static int read_code(const json_t *object, struct gp_dataset_item *item, struct gp_error *err)
-{
-    const char *title = field(object, "question_title", NULL);
-    const char *content = field(object, "question_content", NULL);
-    const char *starter = field(object, "starter_code", NULL);
-    bool starts = starter && *starter;
-    json_t *metadata;
-
-    if (!json_object_get(object, "public_test_cases"))
-        return gp_fail(err, GP_ECORRUPT, "no public_test_cases");
-    const char *name = function_name(object, &metadata);
-    item->kind = GP_DATASET_CODE;
-    item->prompt = join((const char *const[]){title ? title : "", title ? "\n\n" : "", content,
-                                              starts ? started_program : whole_program,
-                                              starts ? starter : "", starts ? "\n```" : "", NULL});
-    item->answer = gp_mem_copy(name, strlen(name));
-    item->tests = tests_of(object);
-    json_decref(metadata);
-    return item->tests ? GP_OK : gp_fail(err, GP_ENOMEM, "out of memory");
-}
-
 static int read_item(const json_t *object, struct gp_dataset_item *item, struct gp_error *err)
 {
     const char *problem = field(object, "problem", "question");
@@ -100,7 +56,8 @@ static int read_item(const json_t *object, struct gp_dataset_item *item, struct 
     char digits[32];
 
     if (field(object, "question_content", NULL))
-        return read_code(object, item, err);
+        return gp_fail(err, GP_EINVAL,
+                       "LiveCodeBench is not available yet: its tests run programs");
     if (!problem)
         return gp_fail(err, GP_ECORRUPT, "no problem, question or question_content");
     if (json_is_number(value)) {
@@ -123,7 +80,6 @@ static void free_item(struct gp_dataset_item *item)
 {
     gp_mem_free(item->prompt);
     gp_mem_free(item->answer);
-    json_decref(item->tests);
 }
 
 static int reserve(struct gp_dataset *dataset, struct gp_error *err)

@@ -2,7 +2,7 @@
  *
  *   question, answer with "#### N" in it     GSM8K: the last number counts
  *   problem or question, answer              MATH500, AMC23, AIME24: the last box counts
- *   question_content, public_test_cases, ... LiveCodeBench: a program that passes its tests
+ *   question_content, ...                    LiveCodeBench: refused, its tests run programs
  *
  * What stands on a line beside these is left alone.  Knows nothing of models and engines. */
 #ifndef GP_EVAL_DATASET_H
@@ -11,8 +11,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <jansson.h>
-
 #include "base/error.h"
 
 #define GP_DATASET_NAME_BYTES 64u
@@ -20,13 +18,11 @@
 enum gp_dataset_kind {
     GP_DATASET_NUMBER, /* the answer is in a box, or the last number */
     GP_DATASET_BOX,
-    GP_DATASET_CODE,
 };
 
 struct gp_dataset_item {
-    char *prompt;  /* as a model is asked, instruction included                      */
-    char *answer;  /* the right one; of code: what it has to define, or ""           */
-    json_t *tests; /* of code: the public ones, then the private ones as published  */
+    char *prompt; /* as a model is asked, instruction included */
+    char *answer; /* the right one                             */
     enum gp_dataset_kind kind;
 };
 

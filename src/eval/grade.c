@@ -69,36 +69,3 @@ const char *gp_grade_last_number(const char *text, size_t length, size_t *number
     *number_length = end - begin;
     return text + begin;
 }
-
-/* Whether a line of three backquotes begins at `at`. */
-static bool is_fence(const char *text, size_t length, size_t at)
-{
-    return length - at >= 3 && memcmp(text + at, "```", 3) == 0 &&
-           (at == 0 || text[at - 1] == '\n');
-}
-
-static size_t past_line(const char *text, size_t length, size_t at)
-{
-    const char *newline = memchr(text + at, '\n', length - at);
-
-    return newline ? (size_t)(newline - text) + 1 : length;
-}
-
-const char *gp_grade_last_block(const char *text, size_t length, size_t *block_length)
-{
-    const char *found = NULL;
-    size_t begin = 0;
-    bool open = false;
-
-    for (size_t at = 0; at < length; at = past_line(text, length, at)) {
-        if (!is_fence(text, length, at))
-            continue;
-        if (open) {
-            found = text + begin;
-            *block_length = at - begin;
-        }
-        begin = past_line(text, length, at);
-        open = !open;
-    }
-    return found;
-}

@@ -11,7 +11,4 @@ const char *gp_grade_boxed(const char *text, size_t length, size_t *boxed_length
  * to them; NULL: there is none. */
 const char *gp_grade_last_number(const char *text, size_t length, size_t *number_length);
 
-/* What the last complete block between lines of three backquotes holds; NULL: there is none. */
-const char *gp_grade_last_block(const char *text, size_t length, size_t *block_length);
-
 #endif

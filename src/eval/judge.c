@@ -16,8 +16,6 @@ static const char *find_answer(const struct gp_question *question, const char *t
 {
     enum gp_dataset_kind kind = question->part->dataset ? item_of(question)->kind : GP_DATASET_BOX;
 
-    if (kind == GP_DATASET_CODE)
-        return gp_grade_last_block(text, length, answer_length);
     const char *answer = gp_grade_boxed(text, length, answer_length);
     if (!answer && kind == GP_DATASET_NUMBER)
         answer = gp_grade_last_number(text, length, answer_length);
@@ -35,14 +33,13 @@ static bool check(const struct gp_question *question, const char *answer, size_t
     return gp_answer_same(answer, length, right, strlen(right));
 }
 
-int gp_judge(const struct gp_exam *exam, const struct gp_question *question, const char *text,
-             size_t length, struct gp_verdict *out, struct gp_error *err)
+int gp_judge(const struct gp_question *question, const char *text, size_t length,
+             struct gp_verdict *out, struct gp_error *err)
 {
     struct gp_verdict verdict = {0};
     size_t answer_length;
     const char *found = find_answer(question, text, length, &answer_length);
 
-    (void)exam;
     if (found) {
         verdict.answer = gp_mem_copy(found, answer_length);
         if (!verdict.answer)

@@ -9,7 +9,7 @@ struct gp_verdict {
     bool correct;
 };
 
-int gp_judge(const struct gp_exam *exam, const struct gp_question *question, const char *text,
-             size_t length, struct gp_verdict *out, struct gp_error *err);
+int gp_judge(const struct gp_question *question, const char *text, size_t length,
+             struct gp_verdict *out, struct gp_error *err);
 
 #endif

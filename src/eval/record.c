@@ -94,6 +94,7 @@ static json_t *run_line(const struct gp_record_run *run, struct gp_error *err)
     const struct gp_sitting *s = run->sitting;
     const struct gp_exam *exam = s->exam;
     static const char *const forms[] = {"short", "long", "mixed"};
+    static const char *const batchings[] = {"continuous", "static"};
     struct gp_engine_info e;
     struct gp_origin origin;
     char started[GP_TIME_TEXT_BYTES];
@@ -103,10 +104,11 @@ static json_t *run_line(const struct gp_record_run *run, struct gp_error *err)
     gp_engine_info(run->engine, &e);
     gp_time_format(started);
     json_t *line = json_pack(
-        "{s:s, s:s, s:s, s:o, s:s, s:i, s:o, s:I, s:o, s:i, s:o, s:s, s:o, s:o, s:o, s:o}", "kind",
-        "run", "version", gp_version(), "started", started, "model", gp_origin_model(&origin),
-        "cpu", origin.model.cpu, "threads", (int)e.threads, "machine", gp_origin_machine(&origin),
-        "seed", (json_int_t)exam->seed, "suites", parts(exam), "concurrency", (int)s->concurrency,
+        "{s:s, s:s, s:s, s:o, s:s, s:i, s:o, s:I, s:o, s:i, s:s, s:o, s:s, s:o, s:o, s:o, s:o}",
+        "kind", "run", "version", gp_version(), "started", started, "model",
+        gp_origin_model(&origin), "cpu", origin.model.cpu, "threads", (int)e.threads, "machine",
+        gp_origin_machine(&origin), "seed", (json_int_t)exam->seed, "suites", parts(exam),
+        "concurrency", (int)s->concurrency, "batching", batchings[run->options->batching],
         "difficulty", difficulty(exam), "form", forms[exam->form], "policies", policy_names(run),
         "sampling", gp_origin_sampling(&s->sampling, s->ignore_eos), "kv",
         gp_origin_cache(&s->policies[0]), "engine", gp_origin_engine(run->engine));

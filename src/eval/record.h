@@ -16,6 +16,7 @@ struct gp_record;
 struct gp_record_run {
     const struct gp_sitting *sitting;
     const struct gp_engine *engine;
+    const struct gp_engine_options *options; /* those the engine was opened with */
     const struct gp_model *model;
     const char *model_path;
     const char (*policies)[64]; /* their names */

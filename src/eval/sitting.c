@@ -249,7 +249,7 @@ static int finish(struct desk *desk, const struct item *item, enum gp_finish how
     gp_engine_request_stats(desk->engine, item->id, 0, &stats);
     int rc = read_text(desk, item, stats.output_tokens, &length, err);
     if (!rc)
-        rc = gp_judge(desk->sitting->exam, &item->question, desk->text, length, &verdict, err);
+        rc = gp_judge(&item->question, desk->text, length, &verdict, err);
     if (rc)
         return rc;
     struct gp_sample sample = {

@@ -15,7 +15,8 @@ TIMES = {"queue_ms", "prefill_ms", "decode_ms", "demand_ms", "score_ms", "select
          "started", "wall_ms"}
 
 RUN_KEYS = {"kind", "version", "started", "model", "cpu", "threads", "machine", "seed", "suites",
-            "concurrency", "difficulty", "form", "policies", "sampling", "kv", "engine"}
+            "concurrency", "batching", "difficulty", "form", "policies", "sampling", "kv",
+            "engine"}
 SERVED_KEYS = {"kind", "policy", "samples", "output_tokens", "serving_ms", "decode_steps",
                "concurrency", "concurrency_max", "pages_max"}
 COUNTS = ["grow", "compress", "shrink", "start", "initial", "pressure", "capped", "fallback",
@@ -298,6 +299,7 @@ def test_half_of_the_mixed_suites_are_long():
     (b"[1]\n", ["line 1", "no problem"]),
     (b'{"problem": "a", "answer": ["1"]}\n', ["line 1", "no answer"]),
     (b'{"problem": "\xff", "answer": "1"}\n', ["line 1", "not JSON"]),
+    (b'{"question_content": "a", "public_test_cases": "[]"}\n', ["line 1", "LiveCodeBench"]),
 ])
 def test_files_that_are_no_data_sets_are_refused_by_line(content, words, speaker, tmp_path):
     (tmp_path / "set.jsonl").write_bytes(content)
@@ -362,6 +364,7 @@ def test_a_record_cut_anywhere_is_mended(tiny, tmp_path):
     (["--kv", "full"], ["policies[0] is \"growpage\" there and \"full\" here"]),
     (["--seed", "2"], ["seed is 1 there and 2 here"]),
     (["-c", "1024"], ["engine.context"]),
+    (["--batching", "static"], ["batching is \"continuous\" there and \"static\" here"]),
     (["--kv-initial-pages", "3"], ["kv.initial_pages is 2 there and 3 here"]),
 ])
 def test_a_record_of_other_settings_is_refused_by_name(args, words, tiny, tmp_path):

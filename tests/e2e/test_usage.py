@@ -4,7 +4,7 @@ import pytest
 from program import ROOT, growpage, refused
 
 COMMANDS = ["run", "inspect", "tokenize", "detokenize", "perplexity", "eval", "bench", "serve"]
-LATER = ["report", "analyze"]
+LATER = ["analyze"]
 VERSION = (ROOT / "VERSION").read_text().strip()
 
 
