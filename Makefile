@@ -142,6 +142,7 @@ demo:
 test:
 	@tools/setup
 	@$(MAKE) $(jobs) run-fuzz-regressions
+	@tools/check-pages
 	@$(MAKE) $(jobs) run-tests
 test-long:
 	@tools/setup
