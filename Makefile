@@ -96,7 +96,7 @@ $B/tests/%: $B/tests/%.o $(TEST_AUX:%.c=$B/%.o) $B/libgrowpage.a
 # What these share with the tests of their room; the library comes last on their command line.
 $B/tools/make_model: $(patsubst %,$B/tests/model/%.o,model_maker model_script model_tokens quantize)
 $B/tests/fuzz/fuzz_gguf: $B/tests/model/gguf_bytes.o
-$B/tests/fuzz/fuzz_tokenizer: $B/tests/text/small_vocab.o
+$B/tests/fuzz/fuzz_tokenizer $B/tests/fuzz/fuzz_schema: $B/tests/text/small_vocab.o
 $B/tests/fuzz/fuzz_trace: $B/src/eval/timeline.o
 $B/tests/fuzz/fuzz_answer: $(patsubst %,$B/src/eval/%.o,answer answer_tokens answer_parse answer_value grade)
 $B/tools/oracle/answer_same: $(patsubst %,$B/src/eval/%.o,answer answer_tokens answer_parse answer_value)

@@ -122,6 +122,28 @@ GP_API const char *gp_decoder_next(struct gp_decoder *decoder, int32_t id, size_
 /* What was held back. */
 GP_API const char *gp_decoder_end(struct gp_decoder *decoder, size_t *length);
 
+/* ---- guides ---- */
+
+/* Holds the answers of one request to a grammar: to be asked from its constraint and told from its
+ * on_token.  All memory, 1 to 2 MiB, is taken by the open; what a call costs is bounded. */
+struct gp_guide;
+
+/* Any thread.  GP_EINVAL names the place in the schema and the keyword that is not available. */
+GP_API int gp_guide_open(struct gp_guide **out, const struct gp_model *model,
+                         const struct gp_grammar_source *source, uint32_t choices, /* <= 256 */
+                         struct gp_error *err);
+GP_API void gp_guide_close(struct gp_guide *guide); /* NULL is fine */
+
+/* One thread at a time.  Clear bits of mask for ids that may not come next; end tokens stay where
+ * the answer may end. */
+GP_API void gp_guide_mask(struct gp_guide *guide, uint32_t choice, uint64_t *mask);
+
+/* The choice's next token is id.  True: the answer is complete and nothing can follow. */
+GP_API bool gp_guide_take(struct gp_guide *guide, uint32_t choice, int32_t id);
+
+/* Whether it may end now. */
+GP_API bool gp_guide_may_end(const struct gp_guide *guide, uint32_t choice);
+
 /* ---- engine ---- */
 
 struct gp_engine;

@@ -1,5 +1,6 @@
-/* Options that a request carries: how its cache is budgeted and how its tokens are drawn.  Plain
- * data, shared by every layer; section numbers are those of docs/PAPER.md's method. */
+/* Options that a request carries: how its cache is budgeted, how its tokens are drawn, what its
+ * answer may be.  Plain data, shared by every layer; section numbers are those of docs/PAPER.md's
+ * method. */
 #ifndef GROWPAGE_OPTIONS_H
 #define GROWPAGE_OPTIONS_H
 
@@ -207,6 +208,30 @@ struct gp_sampling {
     bool has_seed;                    /* false: one is drawn and reported                        */
     const struct gp_logit_bias *bias; /* copied at submit                                */
     uint32_t bias_count;
+};
+
+/* ---- what an answer may be ---- */
+
+/* One document, and the words around it. */
+struct gp_grammar_form {
+    const char *begin;  /* may be ""                                                */
+    const char *schema; /* JSON Schema as text (docs/SERVER.md lists the keywords); NULL: any JSON
+                           object */
+    const char *end;    /* may be ""                                                */
+};
+
+enum gp_grammar_thought {
+    GP_GRAMMAR_NO_THOUGHT,
+    GP_GRAMMAR_MAY_THINK, /* the answer may begin with <think> ... </think>          */
+    GP_GRAMMAR_THINKS,    /* the prompt has opened the thought                       */
+};
+
+/* Behind the thought, which is free, one of the forms, or several with the separator between. */
+struct gp_grammar_source {
+    const struct gp_grammar_form *forms;
+    uint32_t form_count;   /* 1 to 128                                                */
+    const char *separator; /* NULL: one form, no more                                 */
+    enum gp_grammar_thought thought;
 };
 
 #endif

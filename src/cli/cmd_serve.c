@@ -143,6 +143,9 @@ static int serve(struct gp_settings *s, const char *cert, const char *key)
     options.chat_variables = s->chat_variables;
     options.split_thoughts = s->reasoning_format != 2;
     options.thought_max = s->thought_max;
+    options.detect_calls = s->tool_format == 0;
+    options.call_style = (enum gp_call_style[]){GP_CALLS_NONE, GP_CALLS_HERMES, GP_CALLS_LLAMA,
+                                                GP_CALLS_NONE}[s->tool_format];
     options.access_log = !s->no_access_log;
     options.body_bytes_max = s->body_bytes_max;
     options.shutdown_seconds = s->shutdown_seconds;

@@ -114,6 +114,7 @@ struct gp_settings {
     bool insecure; /* of loadtest */
     uint32_t request_seconds;
 
+    int tool_format;      /* auto, hermes, llama3, none */
     int reasoning_format; /* auto, deepseek, none */
     int64_t thought_max;  /* -1: no limit */
 

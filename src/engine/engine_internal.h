@@ -20,15 +20,17 @@
 #include "model/gguf.h"
 #include "model/sampler.h"
 #include "model/weights.h"
+#include "text/grammar/lexicon.h"
 #include "text/template/template.h"
 #include "text/tokenizer.h"
 
 struct gp_model {
     struct gp_gguf *gguf;
     struct gp_tokenizer *tokenizer;
-    struct gp_template *template; /* NULL when the file has none                      */
-    char *template_source;        /* its text                                         */
-    struct gp_weights *weights;   /* NULL when vocab_only                              */
+    struct gp_template *template;       /* NULL when the file has none                      */
+    char *template_source;              /* its text                                         */
+    struct gp_lexicon *_Atomic lexicon; /* made when a guide first needs it            */
+    struct gp_weights *weights;         /* NULL when vocab_only                              */
     enum gp_level level;
     struct gp_kernels kernels;
 };

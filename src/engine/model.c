@@ -123,6 +123,7 @@ void gp_model_close(struct gp_model *model)
     gp_weights_close(model->weights);
     gp_template_close(model->template);
     gp_mem_free(model->template_source);
+    gp_lexicon_close(model->lexicon);
     gp_tokenizer_close(model->tokenizer);
     gp_gguf_close(model->gguf);
     gp_mem_free(model);

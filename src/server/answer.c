@@ -30,11 +30,11 @@ void gp_answer_event(const json_t *object, struct gp_buffer *out)
 /* ---- parts ---- */
 
 /* NULL: it ended badly. */
-static const char *finish_reason(enum gp_finish finish)
+static const char *finish_reason(const struct gp_choice *choice)
 {
-    switch (finish) {
+    switch (choice->finish) {
     case GP_FINISH_STOP:
-        return "stop";
+        return choice->calls.count > 0 ? "tool_calls" : "stop";
     case GP_FINISH_LENGTH:
     case GP_FINISH_CAPACITY:
         return "length";
@@ -124,13 +124,67 @@ static json_t *text_json(const struct gp_buffer *text)
     return json_stringn(text->length > 0 ? text->bytes : "", text->length);
 }
 
+/* ---- calls ---- */
+
+/* Arguments from byte `from` on; head: with all that is told once. */
+static json_t *call_json(const struct gp_call *call, uint32_t index, bool head, size_t from)
+{
+    json_t *function =
+        json_pack("{s:o}", "arguments",
+                  json_stringn(call->arguments.bytes ? call->arguments.bytes + from : "",
+                               call->arguments.length - from));
+    json_t *json = json_pack("{s:i, s:o}", "index", (int)index, "function", function);
+
+    if (json && head) {
+        json_object_set_new(json, "id", json_string(call->id));
+        json_object_set_new(json, "type", json_string("function"));
+        json_object_set_new(function, "name", json_string(call->name));
+    }
+    return json;
+}
+
+static json_t *calls_json(const struct gp_choice *choice)
+{
+    json_t *all = json_array();
+
+    for (uint32_t i = 0; i < choice->calls.count; i++) {
+        json_t *call = call_json(&choice->calls.items[i], i, true, 0);
+
+        json_object_del(call, "index");
+        json_array_append_new(all, call);
+    }
+    return all;
+}
+
+/* What is new of the calls; NULL: nothing. */
+static json_t *new_calls(struct gp_choice *choice)
+{
+    json_t *all = NULL;
+
+    for (uint32_t i = 0; i < choice->calls.count; i++) {
+        struct gp_call *call = &choice->calls.items[i];
+
+        if (call->opened && call->shown == call->arguments.length)
+            continue;
+        all = all ? all : json_array();
+        json_array_append_new(all, call_json(call, i, !call->opened, call->shown));
+        call->opened = true;
+        call->shown = call->arguments.length;
+    }
+    return all;
+}
+
 /* ---- whole ---- */
 
 static json_t *message_json(const struct gp_choice *choice)
 {
-    json_t *message =
-        json_pack("{s:s, s:o}", "role", "assistant", "content", text_json(&choice->content));
+    bool called = choice->calls.count > 0;
+    json_t *content =
+        called && choice->content.length == 0 ? json_null() : text_json(&choice->content);
+    json_t *message = json_pack("{s:s, s:o}", "role", "assistant", "content", content);
 
+    if (message && called)
+        json_object_set_new(message, "tool_calls", calls_json(choice));
     if (message && choice->reasoning.length > 0) {
         json_object_set_new(message, "reasoning_content", text_json(&choice->reasoning));
         json_object_set_new(message, "reasoning", text_json(&choice->reasoning));
@@ -199,7 +253,7 @@ static json_t *choice_json(const struct gp_job *job, uint32_t number)
     json_t *json =
         json_pack("{s:i, s:o, s:o, s:s, s:o}", "index", (int)number,
                   job->asked.chat ? "message" : "text", body, "logprobs", logprobs, "finish_reason",
-                  finish_reason(choice->finish), "stop_reason", stop_reason(job, choice));
+                  finish_reason(choice), "stop_reason", stop_reason(job, choice));
 
     if (json && job->asked.kv_stats)
         json_object_set_new(json, "kv", gp_answer_kv(job, choice));
@@ -221,7 +275,7 @@ json_t *gp_answer_whole(struct gp_job *job, struct gp_refusal *r)
     json_t *choices = json_array();
 
     for (uint32_t i = 0; i < job->choice_count; i++) {
-        if (job->failed || !finish_reason(job->choices[i].finish)) {
+        if (job->failed || !finish_reason(&job->choices[i])) {
             json_decref(choices);
             (void)gp_answer_refuse_end(job, &job->choices[i], r);
             return NULL;
@@ -283,15 +337,17 @@ static void open_choice(struct gp_job *job, uint32_t number, struct gp_buffer *o
     send(job, piece(job, number, body, logprobs, NULL), out);
 }
 
-static json_t *delta_json(const struct gp_choice *choice)
+static json_t *delta_json(const struct gp_choice *choice, json_t *calls)
 {
     json_t *delta = json_object();
 
+    if (calls)
+        json_object_set_new(delta, "tool_calls", calls);
     if (choice->reasoning.length > 0) {
         json_object_set_new(delta, "reasoning_content", text_json(&choice->reasoning));
         json_object_set_new(delta, "reasoning", text_json(&choice->reasoning));
     }
-    if (choice->content.length > 0 || choice->reasoning.length == 0)
+    if (choice->content.length > 0 || (choice->reasoning.length == 0 && !calls))
         json_object_set_new(delta, "content", text_json(&choice->content));
     return delta;
 }
@@ -300,13 +356,13 @@ static void send_text(struct gp_job *job, uint32_t number, struct gp_buffer *out
 {
     struct gp_choice *choice = &job->choices[number];
     bool entries = choice->done && choice->entry_shown < choice->entry_ready;
-    json_t *logprobs = NULL;
+    json_t *logprobs = NULL, *calls = new_calls(choice);
 
-    if (choice->content.length == 0 && choice->reasoning.length == 0 && !entries)
+    if (choice->content.length == 0 && choice->reasoning.length == 0 && !entries && !calls)
         return;
     if (choice->entry_shown < choice->entry_ready)
         logprobs = gp_answer_logprobs(job, choice, choice->entry_shown, choice->entry_ready, false);
-    json_t *body = job->asked.chat ? delta_json(choice) : text_json(&choice->content);
+    json_t *body = job->asked.chat ? delta_json(choice, calls) : text_json(&choice->content);
 
     choice->entry_shown = choice->entry_ready;
     json_t *chunk = piece(job, number, body, logprobs, NULL);
@@ -324,7 +380,7 @@ static void close_choice(struct gp_job *job, uint32_t number, struct gp_buffer *
 {
     struct gp_choice *choice = &job->choices[number];
     json_t *body = job->asked.chat ? json_object() : json_string("");
-    json_t *json = piece(job, number, body, NULL, finish_reason(choice->finish));
+    json_t *json = piece(job, number, body, NULL, finish_reason(choice));
 
     if (json) {
         json_object_set_new(json, "stop_reason", stop_reason(job, choice));
@@ -367,7 +423,7 @@ void gp_answer_stream(struct gp_job *job, struct gp_buffer *out)
     for (uint32_t i = 0; i < job->choice_count && !job->error_shown; i++) {
         struct gp_choice *choice = &job->choices[i];
 
-        if (job->failed || (choice->done && !finish_reason(choice->finish))) {
+        if (job->failed || (choice->done && !finish_reason(choice))) {
             (void)gp_answer_refuse_end(job, choice, &refusal);
             gp_answer_stream_error(&refusal, out);
             job->error_shown = true;

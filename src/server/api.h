@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "growpage.h"
+#include "server/calls.h"
 #include "server/stops.h"
 
 struct gp_api {
@@ -24,7 +25,8 @@ struct gp_api {
     struct gp_stop_set tags;    /* the opening and the closing tag of a thought             */
     int32_t *closer;            /* ids that spell the closing tag                           */
     uint32_t closer_count;
-    int64_t started; /* seconds since the epoch                                  */
+    enum gp_call_style call_style; /* that the model speaks */
+    int64_t started;               /* seconds since the epoch                                  */
 };
 
 #endif

@@ -154,7 +154,8 @@ static int read_chat(const struct gp_api *api, const json_t *body, struct gp_ask
     if (gp_chat_render(api, body, &ids, &count, &text, r))
         return GP_EINVAL;
     asked->split_thought = api->split_thoughts;
-    asked->thought_opened = gp_thought_opened(text, strlen(text));
+    asked->thought_opened = gp_thought_opened(text);
+    asked->thought_closed = gp_thought_closed(text);
     gp_free(text);
     asked->prompts = gp_mem_alloc_array(1, sizeof *asked->prompts);
     if (asked->prompts)
@@ -183,16 +184,10 @@ static bool is_off(const json_t *field)
            (json_is_object(field) && json_object_size(field) == 0);
 }
 
-static bool is_word(const json_t *field, const char *word)
-{
-    return json_is_string(field) && strcmp(json_string_value(field), word) == 0;
-}
-
 static int refuse_what_is_not_there(const json_t *body, struct gp_refusal *r)
 {
     static const char *const names[] = {
         "suffix",
-        "tools",
         "functions",
         "function_call",
         "structured_outputs",
@@ -214,18 +209,11 @@ static int refuse_what_is_not_there(const json_t *body, struct gp_refusal *r)
         "post_sampling_probs",
         "lora",
     };
-    const json_t *format = gp_field(body, "response_format");
-    const json_t *choice = gp_field(body, "tool_choice");
     const json_t *best_of = gp_field(body, "best_of");
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!is_off(json_object_get(body, names[i])))
             return gp_refuse(r, 400, names[i], "%s: not available here", names[i]);
-    if (format && !is_word(json_object_get(format, "type"), "text"))
-        return gp_refuse(r, 400, "response_format",
-                         "response_format: only {\"type\":\"text\"} is available here");
-    if (choice && !is_word(choice, "none") && !is_word(choice, "auto"))
-        return gp_refuse(r, 400, "tool_choice", "tool_choice: tools are not available here");
     if (best_of && !(json_is_integer(best_of) && json_integer_value(best_of) == 1))
         return gp_refuse(r, 400, "best_of", "best_of: only 1 is available here");
     return GP_OK;
@@ -354,6 +342,8 @@ int gp_asked_read(const struct gp_api *api, enum gp_dialect dialect, const json_
     if (!rc && asked->prompt_count * asked->request.n > GP_LIMIT_ANSWERS)
         rc = gp_refuse(r, 400, "n", "n: %u prompts of %u answers are more than %u",
                        asked->prompt_count, asked->request.n, GP_LIMIT_ANSWERS);
+    if (!rc)
+        rc = gp_asked_read_shape(api, body, asked, r);
     if (rc)
         gp_asked_free(asked);
     return rc;
@@ -369,5 +359,6 @@ void gp_asked_free(struct gp_asked *asked)
     gp_mem_free(asked->bias);
     gp_mem_free(asked->cache_salt);
     gp_stop_set_free(&asked->stops);
+    gp_guide_close(asked->guide);
     *asked = (struct gp_asked){0};
 }

@@ -38,8 +38,12 @@ struct gp_asked {
     int32_t prompt_logprobs; /* vLLM's field, or -1                                            */
     uint32_t keep_tokens;    /* truncate_prompt_tokens: the last ones of a prompt; 0: all       */
     char *cache_salt;        /* or NULL                                                        */
-    bool split_thought, thought_opened;
-    int64_t thought_max; /* tokens of all thoughts together, or -1 */
+    bool split_thought;
+    bool thought_opened, thought_closed; /* by the prompt */
+    enum gp_call_style call_style;       /* none: calls are not looked for               */
+    bool single_call;                    /* parallel_tool_calls is false                 */
+    struct gp_guide *guide;              /* what the answers are held to, or NULL        */
+    int64_t thought_max;                 /* tokens of all thoughts together, or -1 */
     struct gp_stop_set stops;
     struct gp_prompt *prompts;
     uint32_t prompt_count;
@@ -57,6 +61,9 @@ int gp_asked_read(const struct gp_api *api, enum gp_dialect dialect, const json_
 void gp_asked_free(struct gp_asked *asked);
 
 /* The pieces that other routes share. */
+
+/* The tools that the template is told of, or NULL. */
+const json_t *gp_asked_tools(const json_t *body);
 
 /* messages, tools, chat_template_kwargs and their like, through the template.  Either of ids and
  * text may be NULL. */

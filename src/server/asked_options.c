@@ -423,11 +423,6 @@ int gp_asked_read_kv(const json_t *body, struct gp_asked *asked, struct gp_refus
         rc = gp_field_bool(kv, "stats", &asked->kv_stats, r);
     if (!rc)
         return GP_OK;
-    /* The readers know the field alone. */
-    char field[sizeof r->param + 3];
-
-    snprintf(field, sizeof field, "kv.%s", r->param);
-    gp_text_copy(r->param, sizeof r->param, field, strlen(field));
-    gp_error_prefix(&r->why, "kv");
+    gp_refuse_below(r, "kv");
     return rc;
 }

@@ -48,8 +48,6 @@ static int settle_content(json_t *message, size_t index, struct gp_refusal *r)
     if (json_is_string(content))
         return GP_OK;
     if (!content || json_is_null(content)) {
-        if (gp_field(message, "tool_calls"))
-            return GP_OK;
         settled = json_string("");
     } else if (json_is_array(content)) {
         settled = join_parts(content, index, r);
@@ -62,6 +60,39 @@ static int settle_content(json_t *message, size_t index, struct gp_refusal *r)
     }
     if (json_object_set_new(message, "content", settled))
         return gp_refuse(r, 500, "messages", "messages: out of memory");
+    return GP_OK;
+}
+
+/* Clients send the arguments of a call as JSON text, templates want the object. */
+static int settle_calls(json_t *message, size_t index, struct gp_refusal *r)
+{
+    json_t *calls = gp_field(message, "tool_calls");
+
+    if (calls && !json_is_array(calls))
+        return gp_refuse(r, 400, "messages", "messages: message %zu: tool_calls must be an array",
+                         index);
+    for (size_t i = 0; i < json_array_size(calls); i++) {
+        json_t *function = json_object_get(json_array_get(calls, i), "function");
+        json_t *text = json_object_get(function, "arguments");
+
+        if (!json_is_string(json_object_get(function, "name")))
+            return gp_refuse(r, 400, "messages",
+                             "messages: message %zu: call %zu must have a function with a name",
+                             index, i);
+        if (!json_is_string(text))
+            continue;
+        json_t *arguments = json_loadb(json_string_value(text), json_string_length(text),
+                                       JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, NULL);
+
+        if (!json_is_object(arguments)) {
+            json_decref(arguments);
+            return gp_refuse(r, 400, "messages",
+                             "messages: message %zu: the arguments of call %zu are not the text of "
+                             "a JSON object",
+                             index, i);
+        }
+        json_object_set_new(function, "arguments", arguments);
+    }
     return GP_OK;
 }
 
@@ -80,6 +111,8 @@ static int settle_message(json_t *message, size_t index, struct gp_refusal *r)
 
     if (json_is_string(reasoning) && !gp_field(message, "reasoning_content"))
         json_object_set(message, "reasoning_content", reasoning);
+    if (settle_calls(message, index, r))
+        return GP_EINVAL;
     return settle_content(message, index, r);
 }
 
@@ -152,7 +185,8 @@ int gp_chat_render(const struct gp_api *api, const json_t *body, int32_t **ids, 
                    char **text, struct gp_refusal *r)
 {
     struct gp_chat chat = {.add_generation_prompt = true, .now = (int64_t)time(NULL)};
-    char *variables = NULL, *dumped = NULL;
+    char *variables = NULL, *dumped = NULL, *tools = NULL;
+    const json_t *offered = gp_asked_tools(body);
     struct gp_error err;
 
     if (!api->model_info.has_template)
@@ -169,18 +203,21 @@ int gp_chat_render(const struct gp_api *api, const json_t *body, int32_t **ids, 
         rc = make_variables(api, body, &variables, r);
     if (!rc) {
         dumped = json_dumps(messages, JSON_COMPACT);
-        if (!dumped)
+        tools = offered ? json_dumps(offered, JSON_COMPACT) : NULL;
+        if (!dumped || (offered && !tools))
             rc = gp_refuse(r, 500, "messages", "messages: out of memory");
     }
     if (!rc) {
         chat.messages = dumped;
         chat.variables = variables;
+        chat.tools = tools;
         int made = gp_model_apply_template(api->model, &chat, ids, count, text, &err);
         if (made)
             rc = gp_refuse(r, made == GP_ENOMEM ? 500 : 400, "messages", "messages: %s",
                            err.message);
     }
     free(dumped);
+    free(tools);
     free(variables);
     json_decref(messages);
     return rc;

@@ -30,6 +30,11 @@ struct gp_run {
     struct hook *hooks; /* [n], or NULL: nobody has to look  */
 };
 
+static uint32_t choice_number(const struct gp_run *run, uint32_t choice)
+{
+    return (uint32_t)(run - run->job->runs) * run->job->asked.request.n + choice;
+}
+
 /* ---- the engine's thread ---- */
 
 /* As vLLM has it: text of the first min_tokens tokens neither stops nor begins a stop string. */
@@ -66,15 +71,27 @@ static int32_t count_thought(const struct gp_job *job, struct hook *hook, const 
     return gp_force(api->closer[0]);
 }
 
+static void constrain(void *ctx, uint32_t choice, const int32_t *output, uint32_t count,
+                      uint64_t *mask)
+{
+    const struct gp_run *run = ctx;
+
+    (void)output;
+    (void)count;
+    gp_guide_mask(run->job->asked.guide, choice_number(run, choice), mask);
+}
+
 static int32_t on_token(void *ctx, uint32_t choice, int32_t id)
 {
     struct gp_run *run = ctx;
     struct hook *hook = &run->hooks[choice];
     size_t length;
     const char *text = gp_decoder_next(hook->decoder, id, &length);
+    struct gp_guide *guide = run->job->asked.guide;
+    bool is_whole = guide && gp_guide_take(guide, choice_number(run, choice), id);
 
     look_for_stops(run->job, hook, text, length);
-    if (hook->stopper.hit != GP_STOP_NONE)
+    if (hook->stopper.hit != GP_STOP_NONE || is_whole)
         return GP_STOP;
     return run->job->asked.thought_max < 0 ? GP_GO : count_thought(run->job, hook, text, length);
 }
@@ -91,7 +108,7 @@ static int open_hooks(struct gp_job *job, struct gp_run *run, struct gp_error *e
 {
     uint32_t n = job->asked.request.n;
 
-    if (job->asked.stops.count == 0 && job->asked.thought_max < 0)
+    if (job->asked.stops.count == 0 && job->asked.thought_max < 0 && !job->asked.guide)
         return GP_OK;
     run->hooks = gp_mem_alloc_array(n, sizeof *run->hooks);
     if (!run->hooks)
@@ -121,6 +138,7 @@ static int open_choice(struct gp_job *job, uint32_t number, struct gp_error *err
     choice->end_id = -1;
     gp_stopper_init(&choice->stopper, &job->asked.stops);
     gp_thought_init(&choice->thought, job->asked.thought_opened);
+    gp_calls_init(&choice->calls, job->asked.call_style, job->asked.single_call);
     return gp_decoder_open(&choice->decoder, job->api->model, job->asked.keep_special, err);
 }
 
@@ -158,6 +176,7 @@ static void close_parts(struct gp_job *job)
         gp_decoder_close(choice->decoder);
         gp_buffer_free(&choice->content);
         gp_buffer_free(&choice->reasoning);
+        gp_calls_free(&choice->calls);
         gp_mem_free(choice->entries);
     }
     gp_mem_free(job->runs);
@@ -197,6 +216,8 @@ int gp_job_submit(struct gp_job *job, struct gp_refusal *r)
     request.cache_salt = job->asked.cache_salt;
     if (job->runs[0].hooks)
         request.on_token = on_token;
+    if (job->asked.guide)
+        request.constraint = constrain;
     /* The closing tag begins at once; the hooks go on with it. */
     if (never_thinks(job)) {
         request.forced = job->api->closer;
@@ -287,21 +308,48 @@ static void keep_entry(struct gp_job *job, struct gp_choice *choice, struct gp_e
     choice->entries[choice->entry_count++] = entry;
 }
 
+/* Text of the answer proper: calls, and what is none. */
+static void show_answer(struct gp_job *job, struct gp_choice *choice, const struct gp_buffer *text)
+{
+    if (job->asked.call_style == GP_CALLS_NONE)
+        gp_buffer_add(&choice->content, text->bytes, text->length);
+    else
+        gp_calls_feed(&choice->calls, text->bytes, text->length, &choice->content);
+}
+
 /* Text that may be shown, to where it belongs. */
 static void show(struct gp_job *job, struct gp_choice *choice, const struct gp_buffer *text)
 {
+    struct gp_buffer answer = {0};
+
     choice->let += text->length;
     if (text->failed)
         job->failed = true;
     if (text->length == 0)
         return;
     if (job->asked.split_thought)
-        gp_thought_feed(&choice->thought, text->bytes, text->length, &choice->reasoning,
-                        &choice->content);
-    else
-        gp_buffer_add(&choice->content, text->bytes, text->length);
+        gp_thought_feed(&choice->thought, text->bytes, text->length, &choice->reasoning, &answer);
+    show_answer(job, choice, job->asked.split_thought ? &answer : text);
     if (job->asked.hide_thought)
         gp_buffer_clear(&choice->reasoning);
+    job->failed |= answer.failed;
+    gp_buffer_free(&answer);
+}
+
+/* No more text comes. */
+static void end_text(struct gp_job *job, struct gp_choice *choice)
+{
+    struct gp_buffer answer = {0};
+
+    if (job->asked.split_thought)
+        gp_thought_end(&choice->thought, &choice->reasoning, &answer);
+    show_answer(job, choice, &answer);
+    if (job->asked.call_style != GP_CALLS_NONE)
+        gp_calls_end(&choice->calls, &choice->content);
+    if (job->asked.hide_thought)
+        gp_buffer_clear(&choice->reasoning);
+    job->failed |= answer.failed;
+    gp_buffer_free(&answer);
 }
 
 static void take_text(struct gp_job *job, struct gp_choice *choice, const char *text, size_t length,
@@ -374,10 +422,7 @@ static void finish_choice(struct gp_job *job, struct gp_choice *choice, struct g
     }
     show(job, choice, out);
     gp_buffer_clear(out);
-    if (job->asked.split_thought)
-        gp_thought_end(&choice->thought, &choice->reasoning, &choice->content);
-    if (job->asked.hide_thought)
-        gp_buffer_clear(&choice->reasoning);
+    end_text(job, choice);
     choice->done = true;
     job->done_count++;
 }
@@ -400,7 +445,8 @@ static bool read_choice(struct gp_job *job, struct gp_choice *choice)
     if (choice->finish != GP_FINISH_NONE)
         finish_choice(job, choice, &out);
     ready_entries(choice);
-    job->failed |= out.failed || choice->content.failed || choice->reasoning.failed;
+    job->failed |=
+        out.failed || choice->content.failed || choice->reasoning.failed || choice->calls.failed;
     gp_buffer_free(&out);
     return choice->done || choice->token_count != before;
 }

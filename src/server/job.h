@@ -24,6 +24,7 @@ struct gp_choice {
     struct gp_decoder *decoder;
     struct gp_stopper stopper;
     struct gp_thought thought;
+    struct gp_calls calls;
     uint32_t token_count; /* read so far                                              */
     enum gp_finish finish;
     bool done;        /* nothing more will come                                   */

@@ -16,6 +16,7 @@
 #define GP_LIMIT_BIASES      1024u      /* entries of logit_bias                                 */
 #define GP_LIMIT_PROMPTS     256u       /* of one request                                        */
 #define GP_LIMIT_ANSWERS     256u       /* prompts times n                                       */
+#define GP_LIMIT_TOOLS       127u       /* of one chat; beside them stands a document           */
 #define GP_LIMIT_MESSAGES    4096u      /* of one chat                                           */
 #define GP_LIMIT_KEYS        256u       /* API keys                                              */
 #define GP_LIMIT_KEY_BYTES   255u       /* of one                                                */

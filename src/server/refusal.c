@@ -1,5 +1,6 @@
 #include "server/refusal.h"
 
+#include <stdio.h>
 #include <string.h>
 
 void gp_refusal_init(struct gp_refusal *r, int status, const char *param)
@@ -7,6 +8,15 @@ void gp_refusal_init(struct gp_refusal *r, int status, const char *param)
     *r = (struct gp_refusal){.status = status};
     if (param)
         gp_text_copy(r->param, sizeof r->param, param, strlen(param));
+}
+
+void gp_refuse_below(struct gp_refusal *r, const char *outer)
+{
+    char field[sizeof r->param + 64];
+
+    snprintf(field, sizeof field, "%s.%s", outer, r->param);
+    gp_text_copy(r->param, sizeof r->param, field, strlen(field));
+    gp_error_prefix(&r->why, "%s", outer);
 }
 
 static const char *type_of(int status)

@@ -25,6 +25,9 @@ struct gp_refusal {
 
 void gp_refusal_init(struct gp_refusal *refusal, int status, const char *param);
 
+/* What was refused is a field of the object `outer`. */
+void gp_refuse_below(struct gp_refusal *refusal, const char *outer);
+
 /* {"error":{"message","type","param","code"}}; NULL when memory ran out. */
 json_t *gp_refusal_json(const struct gp_refusal *refusal);
 

@@ -323,6 +323,8 @@ static void become_ready(struct gp_server *server)
         .chat_variables = o->chat_variables,
         .split_thoughts = o->split_thoughts,
         .thought_max = o->thought_max,
+        .call_style =
+            o->detect_calls ? gp_call_style_of(gp_model_template(server->model)) : o->call_style,
         .started = (int64_t)time(NULL),
     };
     gp_model_info(server->model, &server->api.model_info);

@@ -8,6 +8,7 @@
 #define GP_SERVER_SERVER_H
 
 #include "growpage.h"
+#include "server/calls.h"
 
 struct gp_server_options {
     const char *host; /* an address or a name                                         */
@@ -22,7 +23,9 @@ struct gp_server_options {
     const char *chat_variables; /* JSON object for every template, or NULL                      */
     bool strict_model; /* a request that names another one is refused                         */
     bool split_thoughts;
-    int64_t thought_max;       /* tokens of a thought, or -1                                  */
+    int64_t thought_max; /* tokens of a thought, or -1                                  */
+    bool detect_calls;   /* from the chat template; else they are of call_style         */
+    enum gp_call_style call_style;
     bool access_log;           /* a line a request on stderr                                   */
     uint64_t body_bytes_max;   /* of one request                                               */
     uint32_t shutdown_seconds; /* for what runs when a stop comes                              */

@@ -14,13 +14,23 @@ void gp_thought_init(struct gp_thought *t, bool opened)
     *t = (struct gp_thought){.state = opened ? GP_THOUGHT_BEGINS : GP_THOUGHT_UNDECIDED};
 }
 
-bool gp_thought_opened(const char *prompt, size_t length)
+static bool ends_with(const char *prompt, const char *tag)
 {
-    size_t tag = sizeof opener - 1;
+    size_t length = strlen(prompt), bytes = strlen(tag);
 
     while (length > 0 && is_blank(prompt[length - 1]))
         length--;
-    return length >= tag && memcmp(prompt + length - tag, opener, tag) == 0;
+    return length >= bytes && memcmp(prompt + length - bytes, tag, bytes) == 0;
+}
+
+bool gp_thought_opened(const char *prompt)
+{
+    return ends_with(prompt, opener);
+}
+
+bool gp_thought_closed(const char *prompt)
+{
+    return ends_with(prompt, closer);
 }
 
 /* What was held is text after all. */

@@ -37,7 +37,8 @@ void gp_thought_feed(struct gp_thought *thought, const char *text, size_t length
 void gp_thought_end(struct gp_thought *thought, struct gp_buffer *reasoning,
                     struct gp_buffer *content);
 
-/* Whether a prompt ends with the opening tag, blanks aside. */
-bool gp_thought_opened(const char *prompt, size_t length);
+/* Whether a prompt ends with the opening tag, blanks aside; with the closing one. */
+bool gp_thought_opened(const char *prompt);
+bool gp_thought_closed(const char *prompt);
 
 #endif

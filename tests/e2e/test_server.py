@@ -494,7 +494,7 @@ def test_b42_streamed_logprobs_are_the_plain_ones(talker, smiler, stop):
     ({"stream_options": {"include_usage": True}}, "stream_options"),
     ({"logprobs": 21}, "logprobs"), ({"logprobs": True}, "logprobs"),
     ({"min_tokens": 20}, "min_tokens"), ({"best_of": 2}, "best_of"), ({"suffix": "x"}, "suffix"),
-    ({"response_format": {"type": "json_object"}}, "response_format"),
+    ({"response_format": {"type": "xml"}}, "response_format.type"),
     ({"logit_bias": {"99999999": 1}}, "logit_bias"), ({"logit_bias": {"abc": 1}}, "logit_bias"),
     ({"logit_bias": {"1": 101}}, "logit_bias"), ({"logit_bias": {"-1": 1}}, "logit_bias"),
     ({"stop_token_ids": [-1]}, "stop_token_ids"), ({"stop_token_ids": [99999999]},
