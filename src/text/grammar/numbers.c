@@ -51,19 +51,20 @@ static void between(struct gp_builder *b, uint16_t from, const char *low, const 
 /* 0 <= low, high <= GP_NUMBER_MAX; nothing when low > high. */
 static void whole(struct gp_builder *b, uint16_t from, int64_t low, int64_t high, uint16_t to)
 {
-    int64_t first = 0, last = 9; /* of so many digits */
+    int64_t first, last = 0; /* of so many digits */
 
     for (unsigned count = 1; count <= GP_NUMBER_DIGITS; count++) {
-        int64_t a = low > first ? low : first, z = high < last ? high : last;
         char least[24], most[24];
+
+        first = count > 1 ? last + 1 : 0;
+        last = last * 10 + 9;
+        int64_t a = low > first ? low : first, z = high < last ? high : last;
 
         if (a <= z) {
             snprintf(least, sizeof least, "%lld", (long long)a);
             snprintf(most, sizeof most, "%lld", (long long)z);
             between(b, from, least, most, count, to);
         }
-        first = last + 1;
-        last = last * 10 + 9;
     }
 }
 
