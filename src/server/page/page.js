@@ -420,6 +420,13 @@ function takeRequest(state) {
   return id;
 }
 
+// Pages that another request, or another answer to the same prompt, had filled before: as far as can be
+// told from here.  A compaction gives a request pages of its own.
+function reusedPages({ state, choice, kv, next_token: { n_prompt: prompt } }) {
+  if (state !== "running" || kv.tokens_kept < kv.tokens_logical - 1) return 0;
+  return Math.floor(Math.max(kv.cached_prompt_tokens, choice > 0 ? prompt - 1 : 0) / pool.page_size);
+}
+
 function paintRow(request) {
   const { state } = request;
   const { kv } = state;
@@ -427,7 +434,9 @@ function paintRow(request) {
   const kept = state.state === "running" && kv.tokens_kept < kv.tokens_logical - 1 // the newest is still to come
     ? `${kv.tokens_kept.toLocaleString()} of ${kv.tokens_logical.toLocaleString()} tokens kept`
     : `${kv.tokens_logical.toLocaleString()} tokens`;
-  const pages = state.state === "running" ? `${kv.pages}${budget} pages` : state.state;
+  const reused = reusedPages(state);
+  const pages = state.state === "running"
+    ? `${kv.pages}${budget} pages${reused ? `, ${reused} reused` : ""}` : state.state;
   const head = make("div", "row", chip(request), make("b", "", `#${request.number + 1}`), state.policy, make("span", "end", pages));
   const foot = make("div", "row dim", kept);
   if (request.deltas.length > 0)
@@ -467,11 +476,15 @@ function paintMap() {
     c.fillStyle = style;
     c.fillRect(x, y + side * (1 - share), side, side * share);
   };
-  for (const request of requests.values()) {
-    const { kv, state } = request.state;
-    if (state !== "running") continue;
+  const held = [...requests.values()].filter((request) => request.state.state === "running");
+  // A shared page is one square, of the first who holds it.
+  let twice = held.reduce((sum, request) => sum + request.state.kv.pages, 0) - pool.pages_used;
+  for (const request of held) {
+    const { kv } = request.state;
     const slots = pool.page_size * per;
-    for (let i = 0; i < Math.ceil(kv.pages / per) && at < cells; i++, at++) {
+    const shared = Math.max(0, Math.min(twice, reusedPages(request.state)));
+    twice -= shared;
+    for (let i = Math.floor(shared / per); i < Math.ceil(kv.pages / per) && at < cells; i++, at++) {
       cell(colour(request, 0.3));
       cell(colour(request), Math.min(1, Math.max(0, kv.tokens_kept - i * slots) / slots));
     }
@@ -479,7 +492,7 @@ function paintMap() {
   const free = getComputedStyle(document.documentElement).getPropertyValue("--free");
   for (; at < cells; at++) cell(free);
   const each = per > 1 ? `A square is ${per} pages` : "A square is a page";
-  $("legend").textContent = `${each} of ${pool.page_size} tokens, coloured by who holds it and filled as far as it is used; grey ones are free.`;
+  $("legend").textContent = `${each} of ${pool.page_size} tokens, coloured by who holds it and filled as far as it is used; grey ones are free. What requests share is drawn once.`;
 }
 
 // Tokens a second, over what the pictures of the last seconds said.

@@ -123,8 +123,8 @@ def test_stop_stops(server, open_page):
     for stop in (lambda: page.click("#stop"), lambda: page.keyboard.press("Escape")):
         say(page, "go on")
         page.wait_for_selector("#stop:visible")
-        page.wait_for_function("document.querySelectorAll('.answer').length > 0 && "
-                               "[...document.querySelectorAll('.text')].at(-1).textContent.length > 40")
+        wait_until(lambda: page.locator(".answer").count() and
+                   len(page.text_content(".answer .text")) > 40)
         stop()
         page.wait_for_selector("#send:visible")
         assert "stopped" in page.locator(".answer .foot").last.inner_text()
@@ -135,14 +135,14 @@ def test_stop_stops(server, open_page):
 
 def test_the_map_follows_the_memory(server, open_page):
     page = open_page(server)
-    page.wait_for_function("document.getElementById('legend').textContent !== ''")
+    wait_until(lambda: page.text_content("#legend"))
     idle = colours(page)
     ask = {"prompt": "x", "ignore_eos": True, "max_tokens": 90000}
     with server.open_post("/v1/completions", ask), \
             server.open_post("/v1/completions", {**ask, "kv": {"policy": "random:0.5"}}):
         page.wait_for_selector("#requests .chip")
-        page.wait_for_function("[/grew/, /compressed/, /Δ/].every((word) => word.test("
-                               "document.getElementById('events').textContent))")
+        wait_until(lambda: all(word in page.text_content("#events")
+                               for word in ("grew", "compressed", "Δ")))
         assert page.locator("#requests li").count() == 2
         assert colours(page) > idle
         assert "2 running" in page.inner_text("#pool")
@@ -229,7 +229,21 @@ def test_a_key_is_asked_for(tiny, open_page):
             page.fill("#key-text", key)
             page.press("#key-text", "Enter")
         page.wait_for_selector("#live.on")
-        page.wait_for_function("document.getElementById('model').textContent !== ''")
+        wait_until(lambda: page.text_content("#model"))
         page.reload()
         page.wait_for_selector("#live.on")
+        page.close()
+
+
+def test_shared_pages_are_drawn_once(smollm, open_page):
+    with serving(smollm, "-np", "4", "-c", "1024", "--page-size", "32", "--kv", "full") as server:
+        page = open_page(server)
+        with server.open_post("/v1/completions", {"prompt": "a word, " * 60, "ignore_eos": True,
+                                                  "n": 2, "max_tokens": 600}):
+            wait_until(lambda: "reused" in page.text_content("#requests"))
+            pool = server.kv()["pool"]
+            both = page.locator("#requests .row .end").all_inner_texts()
+            held = [int(text.split()[0]) for text in both if "pages" in text]
+            assert len(held) == 2 and sum(held) > pool["pages_used"]
+            shot(page, "shared")
         page.close()
