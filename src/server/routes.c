@@ -55,18 +55,21 @@ static int read_tokens(const struct gp_api *api, const json_t *body, int32_t **i
     const json_t *text = prompt ? prompt : content;
     bool add_special = prompt != NULL, parse_special = true;
     const char *name = prompt ? "prompt" : "content";
+    const char *wrong = prompt && !json_is_string(prompt)     ? "prompt"
+                        : content && !json_is_string(content) ? "content"
+                                                              : NULL;
     struct gp_error err;
 
     if (gp_field_bool(body, "add_special", &add_special, r) ||
         gp_field_bool(body, "add_special_tokens", &add_special, r) ||
         gp_field_bool(body, "parse_special", &parse_special, r))
         return GP_EINVAL;
+    if (wrong)
+        return gp_refuse(r, 400, wrong, "%s: must be a string", wrong);
     if (gp_field(body, "messages"))
         return gp_chat_render(api, body, ids, count, NULL, r);
     if (!text)
         return gp_refuse(r, 400, "prompt", "prompt: missing");
-    if (!json_is_string(text))
-        return gp_refuse(r, 400, name, "%s: must be a string", name);
     if (gp_model_tokenize(api->model, json_string_value(text), json_string_length(text),
                           add_special, parse_special, ids, count, &err))
         return gp_refuse(r, 500, name, "%s", err.message);
