@@ -6,58 +6,12 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "cli/commands.h"
+#include "cli/exam.h"
 #include "cli/io.h"
 #include "eval/record.h"
 #include "eval/table.h"
 
 #define PROGRESS_NS 200000000u
-
-/* The suite's name that a wrong one looks like, for the message. */
-static void suggest_suite(const char *names, struct gp_error *err)
-{
-    const struct gp_suite *suite;
-
-    for (size_t length; *names; names += length + (names[length] == ',')) {
-        char word[64];
-
-        length = strcspn(names, ",");
-        snprintf(word, sizeof word, "%.*s", (int)length, names);
-        if (gp_suite_find(word) || strcmp(word, "all") == 0 || strcmp(word, "mixed") == 0 ||
-            gp_dataset_is_path(names, length))
-            continue;
-        uint32_t best = gp_nearest_limit(word);
-        const char *near = NULL;
-        for (uint32_t i = 0; (suite = gp_suite_at(i)); i++) {
-            size_t near_length;
-            const char *found = gp_nearest(word, suite->name, &best, &near_length);
-            near = found ? found : near;
-        }
-        if (near)
-            gp_error_set(err, "%s: unknown suite; did you mean %s?", word, near);
-        return;
-    }
-}
-
-static int make_exam(const struct gp_settings *s, struct gp_exam *exam, struct gp_error *err)
-{
-    *exam = (struct gp_exam){
-        .limit = s->limit,
-        .samples = s->samples,
-        .max_tokens = s->max_tokens < 0 ? 0 : (uint32_t)s->max_tokens,
-        .preset = (enum gp_preset_table)s->preset,
-        .seed = (uint64_t)s->seed,
-        .difficulty_low = s->difficulty.low,
-        .difficulty_high = s->difficulty.high,
-        .form = (enum gp_exam_form)s->form,
-    };
-    int rc = gp_exam_choose(exam, s->suites, err);
-    if (rc) {
-        gp_exam_free(exam);
-        suggest_suite(s->suites, err);
-        gp_error_prefix(err, "eval: --suite");
-    }
-    return rc;
-}
 
 static int print_exam(const struct gp_exam *exam, bool json, struct gp_error *err)
 {
@@ -255,33 +209,17 @@ static int run_exam(const struct gp_settings *s, const struct gp_exam *exam,
 
 static int ask_model(const struct gp_settings *s, const struct gp_exam *exam)
 {
-    struct gp_model_info info;
     struct gp_model *model;
     struct gp_engine *engine;
     struct gp_engine_options options = s->engine;
-    struct gp_error err;
-    int status;
 
     options.kv_also = s->policies.kv;
     options.kv_also_count = s->policies.count;
-    if (gp_open_model(&model, s, false, &err))
-        return gp_tell(GP_EXIT_FAILED, &err);
-    gp_model_info(model, &info);
-    if (!info.has_template) {
-        gp_error_set(&err, "%s: no chat template, which eval needs; give --chat-template-file",
-                     s->model_path);
-        status = gp_tell(GP_EXIT_FAILED, &err);
-        goto close_model;
-    }
-    /* The engine's refusal of its options is a usage error; all else is a failure. */
-    int rc = gp_engine_open(&engine, model, &options, &err);
-    if (rc) {
-        status = gp_tell(rc == GP_EINVAL ? GP_EXIT_USAGE : GP_EXIT_FAILED, &err);
-        goto close_model;
-    }
+    int status = gp_open_asked(&model, &engine, s, &options);
+    if (status)
+        return status;
     status = run_exam(s, exam, model, engine);
     gp_engine_close(engine);
-close_model:
     gp_model_close(model);
     return status;
 }
@@ -292,8 +230,10 @@ int gp_cmd_eval(struct gp_settings *s)
     struct gp_error err;
     int status;
 
-    if (make_exam(s, &exam, &err))
+    if (gp_make_exam(&exam, s, &err)) {
+        gp_error_prefix(&err, "eval");
         return gp_tell(GP_EXIT_USAGE, &err);
+    }
     if (!s->print)
         status = ask_model(s, &exam);
     else

@@ -16,6 +16,7 @@ int gp_cmd_serve(struct gp_settings *settings);
 int gp_cmd_report(struct gp_settings *settings);
 int gp_cmd_bench(struct gp_settings *settings);
 int gp_cmd_trace(struct gp_settings *settings);
+int gp_cmd_analyze(struct gp_settings *settings);
 
 /* The conversation of `run --chat` on a terminal. */
 int gp_converse(struct gp_engine *engine, const struct gp_model *model,

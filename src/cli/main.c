@@ -30,6 +30,9 @@ static const struct command commands[] = {
      "[-m FILE] [--suite NAME|FILE[,...]] [--kv POLICY]... [-o FILE] [options]\n"
      "       growpage eval [--suite NAME|FILE[,...]] --print [--json] [options]",
      "ask a model problems, under one cache policy after another", GP_COMMAND_EVAL, gp_cmd_eval},
+    {"analyze", "(signal | counterfactual | budget | sparsity | overhead) [-m FILE] [options]",
+     "what the demand signal, a page and a decision are worth on a model", GP_COMMAND_ANALYZE,
+     gp_cmd_analyze},
     {"bench",
      "[-m FILE] [-p N,...] [-n N,...] [-d N,...] [-b N,...] [-o FORM] [options]\n"
      "       growpage bench [-m FILE] --serve [--requests N] [--kv POLICY]... [-o FORM] [options]",
@@ -48,9 +51,8 @@ static const struct command commands[] = {
 
 #define COMMAND_COUNT (sizeof commands / sizeof *commands)
 
-static const char names[] =
-    "run inspect tokenize detokenize perplexity eval bench serve report trace loadtest help";
-static const char later[] = "analyze";
+static const char names[] = "run inspect tokenize detokenize perplexity eval analyze bench serve "
+                            "report trace loadtest help";
 
 static const struct command *find_command(const char *name)
 {
@@ -60,32 +62,17 @@ static const struct command *find_command(const char *name)
     return NULL;
 }
 
-static bool comes_later(const char *name)
-{
-    size_t length = strlen(name);
-
-    for (const char *at = later; (at = strstr(at, name)); at += length)
-        if (length > 0 && (at == later || at[-1] == ' ') && (at[length] == ' ' || !at[length]))
-            return true;
-    return false;
-}
-
 static int fail_command(const char *name)
 {
     uint32_t best = gp_nearest_limit(name);
     struct gp_error err;
     size_t length;
 
-    if (comes_later(name)) {
-        gp_error_set(&err, "%.100s: not available yet", name);
-    } else {
-        const char *near = gp_nearest(name, names, &best, &length);
-        if (near)
-            gp_error_set(&err, "%.100s: unknown command; did you mean %.*s?", name, (int)length,
-                         near);
-        else
-            gp_error_set(&err, "%.100s: unknown command; see growpage --help", name);
-    }
+    const char *near = gp_nearest(name, names, &best, &length);
+    if (near)
+        gp_error_set(&err, "%.100s: unknown command; did you mean %.*s?", name, (int)length, near);
+    else
+        gp_error_set(&err, "%.100s: unknown command; see growpage --help", name);
     return gp_tell(GP_EXIT_USAGE, &err);
 }
 
@@ -108,10 +95,9 @@ static int print_help(void)
            "Runs GGUF language models with a KV cache that grows when the model needs it.\n\n");
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         printf("  %-12s%s\n", commands[i].name, commands[i].what);
-    printf("\nNot available yet: %s.\n\n"
-           "growpage COMMAND --help explains a command, growpage --version says which program this "
-           "is,\nman growpage says the rest.\n",
-           later);
+    printf(
+        "\ngrowpage COMMAND --help explains a command, growpage --version says which program this "
+        "is,\nman growpage says the rest.\n");
     return finish_output();
 }
 

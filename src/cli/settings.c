@@ -19,9 +19,11 @@
 #define TRACE      GP_COMMAND_TRACE
 #define LOADTEST   GP_COMMAND_LOADTEST
 #define REPORT     GP_COMMAND_REPORT
-#define ALL        (RUN | INSPECT | TOKENIZE | DETOKENIZE | PERPLEXITY | EVAL | BENCH | SERVE)
+#define ANALYZE    GP_COMMAND_ANALYZE
+#define ALL        (RUN | INSPECT | TOKENIZE | DETOKENIZE | PERPLEXITY | EVAL | BENCH | SERVE | ANALYZE)
 #define TEXT_IN    (RUN | TOKENIZE | PERPLEXITY)
-#define ASK        (RUN | EVAL)
+#define EXAM       (EVAL | ANALYZE)
+#define ASK        (RUN | EXAM)
 /* What an engine and its cache are given. */
 #define ENGINE (ASK | BENCH | SERVE)
 
@@ -223,27 +225,41 @@ static const struct gp_option table[] = {
     {GP_OPTION_TEXT, "--suite --suites", "NAME|FILE[,...]",
      "families of problems; all: every one but the warm-ups; mixed: the same, half of them long; a "
      "JSON-lines file of GSM8K, MATH500, AMC23 or AIME24 (default: all)",
-     EVAL, AT(suites)},
+     EXAM, AT(suites)},
     {GP_OPTION_WORD, "--preset", "WORD",
      "answers to each problem and their length as in the paper: of each data set by itself, or of "
      "its mixed workload; --kv POLICY:preset has its budget",
      EVAL, AT(preset), .words = "none|paper|mixed"},
     {GP_OPTION_UINT, "--limit", "N", "problems of each (default: 100 of a family, all of a file)",
-     EVAL, AT(limit), .min = 1, .max = 1000000000},
-    {GP_OPTION_INT, "-s --seed", "N", "the same seed makes the same problems (default: 1)", EVAL,
+     EXAM, AT(limit), .min = 1, .max = 1000000000},
+    {GP_OPTION_INT, "-s --seed", "N", "the same seed makes the same problems (default: 1)", EXAM,
      AT(seed), .min = 0, .max = 9007199254740991.0},
     {GP_OPTION_CALL, "--difficulty", "D|LOW:HIGH",
-     "0 to 1; of a range each problem draws its own (default: what each suite says)", EVAL,
+     "0 to 1; of a range each problem draws its own (default: what each suite says)", EXAM,
      AT(difficulty), .apply = apply_difficulty},
-    {GP_OPTION_WORD, "--form", "WORD", "length of the thoughts (default: short)", EVAL, AT(form),
+    {GP_OPTION_WORD, "--form", "WORD", "length of the thoughts (default: short)", EXAM, AT(form),
      .words = "short|long|mixed"},
-    {GP_OPTION_UINT, "--samples", "N", "answers to each problem (default: 1)", EVAL, AT(samples),
+    {GP_OPTION_UINT, "--samples", "N", "answers to each problem (default: 1)", EXAM, AT(samples),
      .min = 1, .max = 1000000},
     {GP_OPTION_TEXT, "-o --output", "FILE",
      "every answer and what it took, as JSON lines; -: none, only the table (default: -)", EVAL,
      AT(output)},
     {GP_OPTION_FLAG, "--print", NULL, "print the problems and their solutions, and ask nobody",
      EVAL, AT(print)},
+    {GP_OPTION_LIST, "--budgets", "T,...",
+     "budget: tokens of the fixed budgets that are tried (default: 2, 4, 8, 16 and 32 pages)",
+     ANALYZE, AT(analyze.budgets), .min = 32, .max = GP_LIMIT_CONTEXT},
+    {GP_OPTION_UINT, "--horizon", "N",
+     "counterfactual: tokens behind a boundary that are scored (default: a page)", ANALYZE,
+     AT(analyze.horizon), .min = 1, .max = GP_LIMIT_CONTEXT},
+    {GP_OPTION_UINT, "--tap-every", "N",
+     "signal, sparsity: look at every Nth token (default: 1)", ANALYZE, AT(analyze.every), .min = 1,
+     .max = GP_LIMIT_CONTEXT},
+    {GP_OPTION_TEXT, "-o --output", "FILE",
+     "all that was measured, as JSON lines; -: none, only the table (default: -)", ANALYZE,
+     AT(output)},
+    {GP_OPTION_FLAG, "--json", NULL, "JSON lines on standard output, and no table", ANALYZE,
+     AT(json)},
 
     SECTION("Tests"),
     {GP_OPTION_LIST, "-p --n-prompt", "N,...",
@@ -336,7 +352,7 @@ static const struct gp_option table[] = {
      "tokens of the answer at most; -1: what the context holds (default: -1)", RUN, AT(max_tokens),
      .min = -1, .max = GP_LIMIT_CONTEXT},
     {GP_OPTION_INT, "-n --max-tokens --n-predict --predict", "N",
-     "tokens of an answer at most; -1: what the context holds (default: 4096)", EVAL,
+     "tokens of an answer at most; -1: what the context holds (default: 4096)", EXAM,
      AT(max_tokens), .min = -1, .max = GP_LIMIT_CONTEXT},
     {GP_OPTION_UINT, "-c --ctx-size --max-model-len", "N",
      "tokens of one request, prompt and answer (default: what the model was trained for)", ENGINE,
@@ -373,6 +389,9 @@ static const struct gp_option table[] = {
     {GP_OPTION_UINT, "--concurrency", "N",
      "requests running or waiting at once (default: as many as may run)",
      EVAL, AT(concurrency), .min = 1, .max = 65536},
+    {GP_OPTION_UINT, "--concurrency", "N",
+     "requests running at once (default: 64; of counterfactual: 4)", ANALYZE, AT(concurrency),
+     .min = 1, .max = GP_LIMIT_SEQS},
     {GP_OPTION_UINT, "-np --max-seqs --parallel --max-num-seqs", "N",
      "requests in the memory estimate (default: 1)", INSPECT, AT(engine.max_seqs), .min = 1,
      .max = GP_LIMIT_SEQS},
@@ -386,11 +405,11 @@ static const struct gp_option table[] = {
      BENCH, AT(sampling.temperature), .min = 0, .max = 1000},
     {GP_OPTION_FLOAT, "--temp --temperature", "T",
      "temperature; 0: always the likeliest token (default: 0.6)",
-     EVAL, AT(sampling.temperature), .min = 0, .max = 1000},
+     EXAM, AT(sampling.temperature), .min = 0, .max = 1000},
     {GP_OPTION_UINT, "--top-k", "N", "of the N likeliest tokens only; 0: off (default: 0)",
-     EVAL | BENCH, AT(sampling.top_k), .max = GP_LIMIT_VOCAB},
+     EXAM | BENCH, AT(sampling.top_k), .max = GP_LIMIT_VOCAB},
     {GP_OPTION_FLOAT, "--min-p", "P",
-     "of the tokens this likely at least, next to the likeliest; 0: off (default: 0)", EVAL | BENCH,
+     "of the tokens this likely at least, next to the likeliest; 0: off (default: 0)", EXAM | BENCH,
      AT(sampling.min_p), .min = 0, .max = 1, .max_open = true},
     {GP_OPTION_FLOAT, "--temp --temperature", "T",
      "temperature; 0: always the likeliest token (default: 0.8)",
@@ -423,6 +442,9 @@ static const struct gp_option table[] = {
     {GP_OPTION_CALL, "--kv", "POLICY",
      POLICY_NAMES "; several in turn when given several times (default: growpage)",
      EVAL, AT(policies), .apply = apply_policies},
+    {GP_OPTION_CALL, "--kv", "POLICY",
+     "budget: that adapts; overhead: that is timed; any of eval's, and several (default: growpage)",
+     ANALYZE, AT(policies), .apply = apply_policies},
     {GP_OPTION_CALL, "--kv", "POLICY",
      POLICY_NAMES "; several in turn when given several times (default: full)",
      BENCH, AT(policies), .apply = apply_policies},
@@ -693,7 +715,7 @@ static int check(const struct gp_settings *s, enum gp_command_bit command, struc
     if (command == GP_COMMAND_REPORT && s->rest.count == 0)
         return gp_fail(err, GP_EINVAL, "no file; give records of growpage eval -o");
     if (s->rest.count > !!(command & (GP_COMMAND_TRACE | GP_COMMAND_LOADTEST)) &&
-        command != GP_COMMAND_DETOKENIZE && command != GP_COMMAND_REPORT)
+        !(command & (GP_COMMAND_DETOKENIZE | GP_COMMAND_REPORT | GP_COMMAND_ANALYZE)))
         return gp_fail(err, GP_EINVAL, "%.100s: unexpected argument",
                        s->rest.items[s->rest.count - 1]);
     return command == GP_COMMAND_BENCH ? check_bench(s, err) : GP_OK;
@@ -843,7 +865,7 @@ int gp_settings_parse(struct gp_settings *settings, enum gp_command_bit command,
     gp_engine_options_init(&s.engine);
     init_sampling(&s.sampling);
     s.engine.max_seqs = 1;
-    if (command == GP_COMMAND_EVAL)
+    if (command & EXAM)
         init_eval(&s);
     if (command == GP_COMMAND_SERVE)
         init_serve(&s);
@@ -864,7 +886,11 @@ int gp_settings_parse(struct gp_settings *settings, enum gp_command_bit command,
             rc = check(&s, command, err);
         if (rc)
             return rc;
-        if (command == GP_COMMAND_EVAL)
+        if (command == GP_COMMAND_ANALYZE)
+            rc = gp_settings_analyze(&s, err);
+        if (rc)
+            return rc;
+        if (command & EXAM)
             settle_eval(&s);
         if (command == GP_COMMAND_BENCH)
             settle_bench(&s);

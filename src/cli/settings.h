@@ -3,6 +3,7 @@
 #define GP_CLI_SETTINGS_H
 
 #include "cli/options.h"
+#include "eval/analyze.h"
 #include "eval/workload.h"
 #include "growpage.h"
 
@@ -18,6 +19,7 @@ enum gp_command_bit {
     GP_COMMAND_TRACE = 1 << 8,
     GP_COMMAND_LOADTEST = 1 << 9,
     GP_COMMAND_REPORT = 1 << 10,
+    GP_COMMAND_ANALYZE = 1 << 11,
 };
 
 /* Difficulties of problems; low < 0: each suite's own. */
@@ -55,6 +57,14 @@ struct gp_bench_settings {
     uint32_t requests;
     struct gp_length prompt_length, output_length;
     double rate;
+};
+
+/* Of analyze. */
+struct gp_analyze_settings {
+    enum gp_analysis_kind kind;
+    struct gp_uint_list budgets;
+    uint32_t every;   /* 0: every row */
+    uint32_t horizon; /* 0: a page    */
 };
 
 /* API keys as they were typed. */
@@ -95,13 +105,14 @@ struct gp_settings {
     struct gp_difficulty difficulty;
     int form; /* short, long, mixed */
     bool print;
-    struct gp_policy_list policies; /* eval and bench; the others' is engine.kv */
+    struct gp_policy_list policies; /* eval, bench, analyze; the others' is engine.kv */
     struct gp_scorer_words scorer;
     uint32_t samples;     /* 0: one             */
     uint32_t concurrency; /* 0: max_seqs        */
     const char *output;   /* NULL or "-": none  */
 
     struct gp_bench_settings bench;
+    struct gp_analyze_settings analyze;
 
     const char *host, *alias, *key_file, *cors_origin; /* of serve, from here on */
     uint32_t port, shutdown_seconds;
@@ -130,6 +141,9 @@ struct gp_settings {
  * --help or --version given nothing further is asked. */
 int gp_settings_parse(struct gp_settings *settings, enum gp_command_bit command, int argc,
                       char **argv, struct gp_error *err);
+
+/* What the first argument of analyze says, and what goes with it; the settings' own. */
+int gp_settings_analyze(struct gp_settings *settings, struct gp_error *err);
 
 void gp_settings_help(enum gp_command_bit command, FILE *out);
 

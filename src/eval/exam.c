@@ -220,7 +220,7 @@ int gp_exam_question(const struct gp_exam *exam, uint64_t n, struct gp_question 
 {
     struct gp_exam_place place = gp_exam_place(exam, n);
     const struct gp_exam_part *part = &exam->parts[place.part];
-    struct gp_question q = {.part = part, .index = place.index, .number = place.number};
+    struct gp_question q = {.part = part, .n = n, .index = place.index, .number = place.number};
     int rc;
 
     if (part->dataset) {

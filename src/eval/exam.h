@@ -54,6 +54,7 @@ struct gp_exam_place {
 
 struct gp_question {
     const struct gp_exam_part *part;
+    uint64_t n; /* as it was asked for */
     uint64_t index;
     uint32_t number;
     double difficulty; /* these two of suites alone */

@@ -88,8 +88,7 @@ static json_t *difficulty(const struct gp_exam *exam)
                : json_pack("[f, f]", exam->difficulty_low, exam->difficulty_high);
 }
 
-/* The first line; NULL and err. */
-static json_t *run_line(const struct gp_record_run *run, struct gp_error *err)
+json_t *gp_record_run_line(const struct gp_record_run *run, struct gp_error *err)
 {
     const struct gp_sitting *s = run->sitting;
     const struct gp_exam *exam = s->exam;
@@ -123,7 +122,7 @@ static int begin(struct gp_record *record, const struct gp_record_run *run,
 {
     struct stat st;
     int fd = fileno(record->file);
-    json_t *line = run_line(run, err);
+    json_t *line = gp_record_run_line(run, err);
 
     if (!line)
         return GP_EIO;

@@ -22,6 +22,9 @@ struct gp_record_run {
     const char (*policies)[64]; /* their names */
 };
 
+/* That line; NULL and err. */
+json_t *gp_record_run_line(const struct gp_record_run *run, struct gp_error *err);
+
 /* earlier() is called with each sample that is there. */
 int gp_record_open(struct gp_record **out, const char *path, const struct gp_record_run *run,
                    void (*earlier)(void *ctx, const struct gp_figures *figures), void *ctx,

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "eval/boundaries.h"
 
 /* The longest sleep, so that go_on is asked often enough. */
 #define SLEEP_NS_MAX 20000000u
@@ -125,25 +126,6 @@ static double milliseconds(uint64_t ns)
     return (double)ns / 1e6;
 }
 
-/* What happened at the boundaries of a request that has ended. */
-static void count_events(struct desk *desk, const struct visit *visit,
-                         const struct gp_request_stats *stats)
-{
-    struct gp_service_counts *c = &desk->result.counts;
-    uint64_t cuts = 0, told = (uint64_t)stats->compress + stats->shrink + stats->capped;
-
-    for (uint32_t i = 0; i < stats->boundary_count; i++) {
-        struct gp_boundary_event event;
-
-        if (!gp_engine_boundary(desk->engine, visit->id, 0, i, &event))
-            break;
-        c->demands += event.has_delta;
-        cuts += event.action != GP_ACTION_GROW;
-    }
-    /* Some cuts are no events, and of very many events not all are kept. */
-    c->cuts += cuts > told ? cuts : told;
-}
-
 static int count_request(struct desk *desk, const struct visit *visit,
                          const struct gp_request_stats *stats, struct gp_error *err)
 {
@@ -167,7 +149,7 @@ static int count_request(struct desk *desk, const struct visit *visit,
     c->score_ns += stats->score_ns;
     c->select_ns += stats->select_ns;
     c->compact_ns += stats->compact_ns;
-    count_events(desk, visit, stats);
+    gp_boundaries_count(desk->engine, visit->id, stats, &c->demands, &c->cuts);
     if (visit->tokens > 1) { /* it has decode steps */
         rc = gp_values_add(
             &r->tpot_ms, milliseconds(visit->last_ns - visit->first_ns) / (visit->tokens - 1), err);

@@ -137,7 +137,9 @@ static int submit(const struct desk *desk, uint32_t policy, struct item *item, s
     request.sampling.seed = kv.seed = item->seed;
     request.sampling.has_seed = true;
     request.kv = &kv;
-    int rc = gp_engine_submit(desk->engine, &request, &item->id, err);
+    int rc = s->asking ? s->asking(s->ctx, &item->question, &request, err) : GP_OK;
+    if (!rc)
+        rc = gp_engine_submit(desk->engine, &request, &item->id, err);
     return rc && rc != GP_EAGAIN ? fail_item(item, rc, err) : rc;
 }
 
@@ -255,10 +257,12 @@ static int finish(struct desk *desk, const struct item *item, enum gp_finish how
     struct gp_sample sample = {
         .question = &item->question,
         .policy = desk->state.policy,
+        .request = item->id,
         .stats = &stats,
         /* An answer of one token saw no decoding step; what it held is what the prompt took. */
         .pages_mean = stats.pages_mean > 0 ? stats.pages_mean : stats.pages_peak,
         .finish = how,
+        .tokens = desk->tokens,
         .text = desk->text,
         .text_length = length,
         .answer = verdict.answer,
@@ -319,7 +323,9 @@ static void count_step(struct desk *desk, uint64_t begin)
     if (desk->first_ns == 0)
         desk->first_ns = begin;
     pace->output_tokens = tokens;
-    pace->serving_ns = gp_clock_ns() - desk->first_ns;
+    uint64_t now = gp_clock_ns();
+    pace->serving_ns = now - desk->first_ns;
+    pace->decoding_ns += now - begin;
     pace->decode_steps++;
     pace->resident_sum += holders;
     if (holders > pace->resident_max)

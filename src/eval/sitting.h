@@ -11,11 +11,13 @@
 /* One answer, graded.  All of it is valid during the call that hands it over. */
 struct gp_sample {
     const struct gp_question *question;
-    uint32_t policy; /* index */
+    uint32_t policy;  /* index */
+    uint64_t request; /* the engine's id */
     const struct gp_request_stats *stats;
     double pages_mean;
     enum gp_finish finish;
-    const char *text; /* valid UTF-8, zero-terminated */
+    const struct gp_token *tokens; /* stats->output_tokens of them */
+    const char *text;              /* valid UTF-8, zero-terminated */
     size_t text_length;
     const char *answer; /* what was boxed, zero-terminated; NULL: nothing was */
     bool correct;
@@ -25,6 +27,7 @@ struct gp_sample {
 struct gp_pace {
     uint64_t output_tokens; /* also those of answers that were dropped                     */
     uint64_t serving_ns;    /* from the first step that gave tokens to the end of the last */
+    uint64_t decoding_ns;   /* inside of those steps                                       */
     uint64_t decode_steps;  /* that gave tokens                                            */
     uint64_t resident_sum;  /* requests that held pages, over those steps                  */
     uint32_t resident_max, pages_max;
@@ -49,6 +52,9 @@ struct gp_sitting {
 
     /* Whether this answer is there already, and right; NULL: none is. */
     bool (*has)(void *ctx, uint32_t policy, const struct gp_exam_place *place, bool *correct);
+    /* Adds to a request before it is submitted, perhaps more than once; NULL: nothing is added. */
+    int (*asking)(void *ctx, const struct gp_question *question, struct gp_request *request,
+                  struct gp_error *err);
     /* A sample is complete.  Anything but GP_OK ends the sitting, with err. */
     int (*finished)(void *ctx, const struct gp_sample *sample, struct gp_error *err);
     /* After each step; false ends the sitting, what is under way is dropped. */
