@@ -74,8 +74,11 @@ int gp_level_choose(const char *name, enum gp_level *out, struct gp_error *err)
 
 size_t gp_kv_block_bytes(enum gp_kv_type type, uint32_t page_tokens, uint32_t k_dim, uint32_t v_dim)
 {
-    const size_t bytes = (size_t)page_tokens * ((size_t)k_dim + v_dim) * gp_kv_elem_bytes(type);
+    const size_t bytes =
+        page_tokens * (gp_kv_row_bytes(type, k_dim) + gp_kv_row_bytes(type, v_dim));
 
+    if (type == GP_KV_Q8_0 && (k_dim % GP_KV_BLOCK || v_dim % GP_KV_BLOCK))
+        return 0;
     return (bytes + 63) / 64 * 64;
 }
 

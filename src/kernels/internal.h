@@ -61,27 +61,61 @@ void gp_k_scales_pack(const uint8_t scale[8], const uint8_t min[8], uint8_t pack
 /* The values that IQ4_NL's codes stand for. */
 extern const int8_t gp_iq4nl_values[16];
 
-/* Where key element i and value element j of a slot lie in a block of the cache, in elements from
- * its start: keys in tiles [tile][k_dim][16], values [slot][v_dim] behind them. */
-static inline size_t gp_kv_key_index(const struct gp_kv_view *kv, uint32_t slot_in_page, uint32_t i)
+/* THE CACHE
+ *
+ * A block holds the keys of its slots, then their values.  Keys lie in tiles of sixteen slots: rows
+ * interleaved element by element, so that a lane is a slot.  Values are rows: a tile of one lane.
+ *
+ * Q8_0 cuts rows into blocks of 32 elements.  A tile's block is the scales of all lanes, then their
+ * codes, interleaved; a row alone is what a file of the format has.  An element is code * scale,
+ * exact in float32 (7 bits times 11), and all that reads the cache is defined on such floats. */
+#define GP_KV_BLOCK       32u
+#define GP_KV_SCALE_BYTES 2u
+
+static inline size_t gp_kv_elem_bytes(enum gp_kv_type type)
 {
-    return ((size_t)(slot_in_page / GP_TILE_TOKENS) * kv->k_dim + i) * GP_TILE_TOKENS +
-           slot_in_page % GP_TILE_TOKENS;
+    return type == GP_KV_F32 ? 4 : type == GP_KV_Q8_0 ? 1 : 2;
 }
 
-static inline size_t gp_kv_value_index(const struct gp_kv_view *kv, uint32_t slot_in_page)
+/* Bytes of n elements of one slot. */
+static inline size_t gp_kv_row_bytes(enum gp_kv_type type, uint32_t n)
 {
-    return (size_t)kv->page_tokens * kv->k_dim + (size_t)slot_in_page * kv->v_dim;
+    const size_t scales = type == GP_KV_Q8_0 ? n / GP_KV_BLOCK : 0;
+
+    return n * gp_kv_elem_bytes(type) + scales * GP_KV_SCALE_BYTES;
 }
 
+/* The tile that holds the slot's key, and its row of values. */
 static inline uint8_t *gp_kv_block(const struct gp_kv_view *kv, uint32_t slot)
 {
     return kv->base + kv->pages[slot / kv->page_tokens] * kv->page_bytes + kv->block_offset;
 }
 
-static inline size_t gp_kv_elem_bytes(enum gp_kv_type type)
+static inline uint8_t *gp_kv_keys(const struct gp_kv_view *kv, uint32_t slot)
 {
-    return type == GP_KV_F32 ? 4 : 2;
+    const uint32_t tile_begin = slot % kv->page_tokens / GP_TILE_TOKENS * GP_TILE_TOKENS;
+
+    return gp_kv_block(kv, slot) + tile_begin * gp_kv_row_bytes(kv->type, kv->k_dim);
+}
+
+static inline uint8_t *gp_kv_values(const struct gp_kv_view *kv, uint32_t slot)
+{
+    return gp_kv_block(kv, slot) + kv->page_tokens * gp_kv_row_bytes(kv->type, kv->k_dim) +
+           slot % kv->page_tokens * gp_kv_row_bytes(kv->type, kv->v_dim);
+}
+
+/* Where element i of the first of `lanes` lanes lies in a tile, and (Q8_0) its scale; those of the
+ * other lanes follow. */
+static inline size_t gp_kv_scale_offset(uint32_t lanes, uint32_t i)
+{
+    return (size_t)lanes * (i / GP_KV_BLOCK) * (GP_KV_BLOCK + GP_KV_SCALE_BYTES);
+}
+
+static inline size_t gp_kv_elem_offset(enum gp_kv_type type, uint32_t lanes, uint32_t i)
+{
+    if (type == GP_KV_Q8_0)
+        return gp_kv_scale_offset(lanes, i) + (size_t)lanes * (GP_KV_SCALE_BYTES + i % GP_KV_BLOCK);
+    return (size_t)lanes * i * gp_kv_elem_bytes(type);
 }
 
 /* exp in float32, the same operations on every level (ref/exp.h is the definition):

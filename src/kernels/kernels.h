@@ -130,7 +130,8 @@ struct gp_activations {
 enum gp_kv_type {
     GP_KV_F32,
     GP_KV_F16,
-    GP_KV_BF16
+    GP_KV_BF16,
+    GP_KV_Q8_0, /* int8 codes, a scale in f16 for every 32 elements of a key or value */
 };
 
 /* One (layer, KV head) of one sequence: block i lies at
@@ -146,7 +147,8 @@ struct gp_kv_view {
     enum gp_kv_type type;
 };
 
-/* Bytes of one (page, layer, KV head) block: a multiple of 64. */
+/* Bytes of one (page, layer, KV head) block: a multiple of 64.  0 when a key or a value is no whole
+ * number of the type's blocks of elements. */
 size_t gp_kv_block_bytes(enum gp_kv_type type, uint32_t page_tokens, uint32_t k_dim,
                          uint32_t v_dim);
 
@@ -190,7 +192,8 @@ struct gp_kernels {
     /* Query summary (spec.md section 2): s[i] = beta * s[i] + (1 - beta) * q[i]. */
     void (*ema)(float *s, const float *q, uint32_t n, float beta);
 
-    /* Write one token's key [k_dim] and value [v_dim] into `slot`, rounded to the cache's type. */
+    /* Write one token's key [k_dim] and value [v_dim] into `slot`, rounded to the cache's type.
+     * Q8_0: scale = max |x| / 127 rounded to f16; code = round(x / that), half to even. */
     void (*kv_store)(const struct gp_kv_view *kv, uint32_t slot, const float *k, const float *v);
 
     /* Attention of `row_count` query rows of one sequence over one KV head; g query heads share it.

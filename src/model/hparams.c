@@ -382,7 +382,8 @@ int gp_hparams_read(struct gp_hparams *out, const struct gp_gguf *gguf, struct g
 
 uint64_t gp_hparams_token_bytes(const struct gp_hparams *hp, enum gp_kv_type type)
 {
-    uint64_t element = type == GP_KV_F32 ? 4 : 2;
+    /* Of 64 tokens, which no type's block rounds up. */
+    uint64_t bytes = gp_kv_block_bytes(type, 64, hp->key_dim, hp->value_dim) / 64;
 
-    return element * hp->layer_count * hp->kv_head_count * (hp->key_dim + hp->value_dim);
+    return bytes * hp->layer_count * hp->kv_head_count;
 }

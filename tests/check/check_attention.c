@@ -3,6 +3,12 @@
 
 static const uint32_t dims[] = {16, 24, 32, 64, 80, 128};
 
+/* A length near n that the type can have. */
+static uint32_t dim_of(int type, uint32_t n)
+{
+    return type == GP_KV_Q8_0 ? (n + 31) / 32 * 32 : n;
+}
+
 /* One (layer, KV head) of a sequence in a pool of shuffled pages that ends at the guard. */
 struct cache {
     struct gp_kv_view view;
@@ -67,10 +73,11 @@ static size_t pool_bytes(const struct cache *cache)
 
 static void kv_store_all(struct check *c)
 {
-    for (int type = GP_KV_F32; type <= GP_KV_BF16; type++)
+    for (int type = GP_KV_F32; type <= GP_KV_Q8_0; type++)
         for (size_t d = 0; d < CHECK_COUNT(dims) + 2; d++)
             for (int fill = 0; fill < CHECK_FILLS; fill++) {
-                const uint32_t k_dim = d < CHECK_COUNT(dims) ? dims[d] : 20, v_dim = k_dim + d % 3;
+                const uint32_t k_dim = dim_of(type, d < CHECK_COUNT(dims) ? dims[d] : 20);
+                const uint32_t v_dim = dim_of(type, k_dim + d % 3);
                 struct cache want =
                     cache_make((enum gp_kv_type)type, 32, k_dim, v_dim, 64, &c->rng);
                 struct cache got = want;
@@ -101,10 +108,11 @@ void check_kv_store_equals_definition(void **state)
 
 static void kv_move_all(struct check *c)
 {
-    for (int type = GP_KV_F32; type <= GP_KV_BF16; type++)
+    for (int type = GP_KV_F32; type <= GP_KV_Q8_0; type++)
         for (uint32_t round = 0; round < 20; round++) {
             const uint32_t slots = 96;
-            struct cache want = cache_make((enum gp_kv_type)type, 32, 24, 40, slots, &c->rng);
+            struct cache want = cache_make((enum gp_kv_type)type, 32, dim_of(type, 24),
+                                           dim_of(type, 40), slots, &c->rng);
             struct cache got = want;
             struct gp_move *moves = check_guarded(slots * sizeof *moves);
             uint32_t count = 0, to = 0;
@@ -132,13 +140,14 @@ void check_kv_move_equals_definition(void **state)
 
 static void kv_scores_all(struct check *c)
 {
-    for (int type = GP_KV_F32; type <= GP_KV_BF16; type++)
+    for (int type = GP_KV_F32; type <= GP_KV_Q8_0; type++)
         for (size_t d = 0; d < CHECK_COUNT(dims); d++)
             for (uint32_t page = 16; page <= 256; page *= 2) {
                 const uint32_t slots = 1 + gp_rng_below(&c->rng, 300);
+                const uint32_t dim = dim_of(type, dims[d]);
                 struct cache cache =
-                    cache_make((enum gp_kv_type)type, page, dims[d], dims[d], slots, &c->rng);
-                float *q = check_floats(dims[d], CHECK_PLAIN, &c->rng);
+                    cache_make((enum gp_kv_type)type, page, dim, dim, slots, &c->rng);
+                float *q = check_floats(dim, CHECK_PLAIN, &c->rng);
 
                 cache_fill(&cache, &c->ref, slots, CHECK_PLAIN, &c->rng);
                 for (uint32_t round = 0; round < 8; round++) {
@@ -150,7 +159,7 @@ static void kv_scores_all(struct check *c)
                     c->ref.kv_scores(&cache.view, q, begin, begin + n, 0.125f, want);
                     c->wide.kv_scores(&cache.view, q, begin, begin + n, 0.125f, got);
                     check_same(want, got, n, "%s kv_scores type=%d d=%u [%u, %u)", c->wide.level,
-                               type, dims[d], begin, begin + n);
+                               type, dim, begin, begin + n);
                     check_free(want);
                     check_free(got);
                 }
@@ -196,11 +205,12 @@ static void attention_all(struct check *c)
     static const uint32_t groups[] = {1, 2, 3, 4, 8}, pages[] = {16, 32, 48, 64, 256};
     static const uint32_t lengths[] = {1, 2, 15, 16, 17, 100, 255, 256, 257, 300, 513, 777};
 
-    for (int type = GP_KV_F32; type <= GP_KV_BF16; type++)
+    for (int type = GP_KV_F32; type <= GP_KV_Q8_0; type++)
         for (size_t d = 0; d <= CHECK_COUNT(dims); d++)
             for (size_t l = 0; l < CHECK_COUNT(lengths); l++) {
-                const uint32_t k_dim = d < CHECK_COUNT(dims) ? dims[d] : 18;
-                const uint32_t v_dim = d < CHECK_COUNT(dims) ? dims[(d + l % 2) % 6] : 19;
+                const uint32_t k_dim = dim_of(type, d < CHECK_COUNT(dims) ? dims[d] : 18);
+                const uint32_t v_dim =
+                    dim_of(type, d < CHECK_COUNT(dims) ? dims[(d + l % 2) % 6] : 19);
                 const uint32_t page = pages[gp_rng_below(&c->rng, CHECK_COUNT(pages))];
                 const uint32_t g = groups[gp_rng_below(&c->rng, CHECK_COUNT(groups))];
                 const enum check_fill fill = (enum check_fill)gp_rng_below(&c->rng, CHECK_FILLS);
@@ -255,7 +265,7 @@ static void attention_rows_all(struct check *c)
 {
     static const uint32_t groups[] = {1, 2, 3, 8};
 
-    for (int type = GP_KV_F32; type <= GP_KV_BF16; type++)
+    for (int type = GP_KV_F32; type <= GP_KV_Q8_0; type++)
         for (size_t g = 0; g < CHECK_COUNT(groups); g++)
             for (uint32_t rows = 2; rows <= 17; rows += 5)
                 attention_rows_of(c, (enum gp_kv_type)type, groups[g], rows);

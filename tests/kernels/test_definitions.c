@@ -281,20 +281,23 @@ static void products_agree_with_double(void **state)
 /* ---- the cache ---- */
 
 #define SLOTS 640u
-#define DIM   24u
+#define DIM   64u
 
 static float keys[SLOTS][DIM], values[SLOTS][DIM];
 
-/* A cache of float32 whose content is also in keys and values. */
-static struct gp_kv_view cache_make(uint32_t page_tokens, uint32_t *pages, struct gp_rng *rng)
+static const enum gp_kv_type cache_types[] = {GP_KV_F32, GP_KV_Q8_0};
+
+/* A cache whose content, as it was rounded, is also in keys and values. */
+static struct gp_kv_view cache_make(enum gp_kv_type type, uint32_t page_tokens, uint32_t *pages,
+                                    struct gp_rng *rng)
 {
     const uint32_t page_count = SLOTS / page_tokens;
-    struct gp_kv_view kv = {.page_bytes = gp_kv_block_bytes(GP_KV_F32, page_tokens, DIM, DIM),
+    struct gp_kv_view kv = {.page_bytes = gp_kv_block_bytes(type, page_tokens, DIM, DIM),
                             .pages = pages,
                             .page_tokens = page_tokens,
                             .k_dim = DIM,
                             .v_dim = DIM,
-                            .type = GP_KV_F32};
+                            .type = type};
 
     kv.base = gp_mem_alloc(page_count * kv.page_bytes);
     assert_non_null(kv.base);
@@ -306,20 +309,113 @@ static struct gp_kv_view cache_make(uint32_t page_tokens, uint32_t *pages, struc
             values[s][i] = (float)gp_rng_normal(rng);
         }
         k.kv_store(&kv, s, keys[s], values[s]);
+        gp_kv_load(&kv, s, keys[s], values[s]);
     }
     return kv;
 }
 
-static void attention_agrees_with_double(void **state)
+/* A code is the nearest: half a unit off at most, and what the quotient's own rounding may add.  A
+ * unit is max / 127 rounded to 11 bits, so the largest element does not fall to the cut at 127 by
+ * more than 127 / 2048 of one. */
+static void a_q8_0_cache_rounds_to_the_nearest_code(void **state)
+{
+    static uint32_t pages[] = {0};
+    struct gp_rng rng = {seed_of_run()};
+    struct gp_kv_view kv = {.page_bytes = gp_kv_block_bytes(GP_KV_Q8_0, 16, DIM, 32),
+                            .pages = pages,
+                            .page_tokens = 16,
+                            .k_dim = DIM,
+                            .v_dim = 32,
+                            .type = GP_KV_Q8_0};
+    float x[DIM + 32], y[DIM + 32];
+
+    (void)state;
+    assert_int_equal(gp_kv_block_bytes(GP_KV_Q8_0, 64, DIM, 32), 64 * (DIM + 32) / 32 * 34);
+    kv.base = gp_mem_alloc(kv.page_bytes);
+    for (uint32_t round = 0; round < 2000; round++) {
+        const float size = ldexpf(1.0f, (int)(round % 20) - 5); /* scales are normal halves */
+
+        for (uint32_t i = 0; i < DIM + 32; i++)
+            x[i] = size * (float)gp_rng_normal(&rng);
+        k.kv_store(&kv, round % 16, x, x + DIM);
+        gp_kv_load(&kv, round % 16, y, y + DIM);
+        for (uint32_t i = 0; i < DIM + 32; i += 32) {
+            double max = 0, unit;
+
+            for (uint32_t j = i; j < i + 32; j++)
+                max = fmax(max, fabsf(x[j]));
+            unit = max / 127 * (1 + 0x1p-11 + EPS);
+            for (uint32_t j = i; j < i + 32; j++)
+                assert_true(fabs((double)x[j] - y[j]) <= unit * (0.5 + 127 * EPS));
+        }
+    }
+    gp_mem_free(kv.base);
+}
+
+static void zero_and_tiny_rows_of_q8_0_stay_finite(void **state)
+{
+    static uint32_t pages[] = {0};
+    struct gp_kv_view kv = {.page_bytes = gp_kv_block_bytes(GP_KV_Q8_0, 16, 32, 32),
+                            .pages = pages,
+                            .page_tokens = 16,
+                            .k_dim = 32,
+                            .v_dim = 32,
+                            .type = GP_KV_Q8_0};
+    float x[64] = {0}, y[64];
+
+    (void)state;
+    kv.base = gp_mem_alloc(kv.page_bytes);
+    memset(kv.base, 0xff, kv.page_bytes);
+    for (int exponent = -149; exponent < -10; exponent++) { /* a scale below 2^-14 is coarse */
+        x[3] = x[40] = ldexpf(1.0f, exponent);
+        k.kv_store(&kv, 5, x, x + 32);
+        gp_kv_load(&kv, 5, y, y + 32);
+        for (uint32_t i = 0; i < 64; i++)
+            assert_true(fabsf(x[i] - y[i]) <= 127 * 0x1p-25f);
+    }
+    assert_int_equal(gp_kv_block_bytes(GP_KV_Q8_0, 16, 80, 64), 0); /* no whole blocks */
+    assert_int_equal(gp_kv_block_bytes(GP_KV_Q8_0, 16, 64, 80), 0);
+    gp_mem_free(kv.base);
+}
+
+/* Attention and scores are defined on the floats that a cache stands for, whatever its type. */
+static void a_q8_0_cache_is_a_float_cache_of_its_elements(void **state)
+{
+    static uint32_t pages[64];
+    static float scores[2][SLOTS];
+    const uint32_t visible = SLOTS - 7;
+    struct gp_rng rng = {seed_of_run()};
+    struct gp_kv_view codes = cache_make(GP_KV_Q8_0, 32, pages, &rng), floats_of = codes;
+    float *q = floats(DIM, &rng), out[2][DIM];
+    void *scratch = gp_mem_alloc(gp_attention_scratch_bytes(1, DIM));
+
+    (void)state;
+    floats_of.type = GP_KV_F32;
+    floats_of.page_bytes = gp_kv_block_bytes(GP_KV_F32, 32, DIM, DIM);
+    floats_of.base = gp_mem_alloc(SLOTS / 32 * floats_of.page_bytes);
+    for (uint32_t s = 0; s < SLOTS; s++)
+        k.kv_store(&floats_of, s, keys[s], values[s]);
+    k.kv_scores(&codes, q, 0, SLOTS, 0.3f, scores[0]);
+    k.kv_scores(&floats_of, q, 0, SLOTS, 0.3f, scores[1]);
+    assert_memory_equal(scores[0], scores[1], sizeof *scores);
+    k.attention(&codes, q, DIM, 1, 1, &visible, 0.3f, out[0], DIM, scratch);
+    k.attention(&floats_of, q, DIM, 1, 1, &visible, 0.3f, out[1], DIM, scratch);
+    assert_memory_equal(out[0], out[1], sizeof *out);
+    gp_mem_free(scratch);
+    gp_mem_free(q);
+    gp_mem_free(codes.base);
+    gp_mem_free(floats_of.base);
+}
+
+static void attention_of_type_agrees_with_double(enum gp_kv_type type)
 {
     static const uint32_t lengths[] = {1, 16, 255, 256, 257, 640};
     static uint32_t pages[64];
     struct gp_rng rng = {seed_of_run()};
-    struct gp_kv_view kv = cache_make(64, pages, &rng);
+    struct gp_kv_view kv = cache_make(type, 64, pages, &rng);
     float *q = floats(DIM, &rng), out[DIM];
     void *scratch = gp_mem_alloc(gp_attention_scratch_bytes(1, DIM));
 
-    (void)state;
     for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
         double score[SLOTS], max = -INFINITY, total = 0;
 
@@ -348,6 +444,13 @@ static void attention_agrees_with_double(void **state)
     gp_mem_free(kv.base);
 }
 
+static void attention_agrees_with_double(void **state)
+{
+    (void)state;
+    for (size_t t = 0; t < sizeof cache_types / sizeof *cache_types; t++)
+        attention_of_type_agrees_with_double(cache_types[t]);
+}
+
 static void attention_does_not_see_the_page_size(void **state)
 {
     static uint32_t pages[64];
@@ -357,16 +460,17 @@ static void attention_does_not_see_the_page_size(void **state)
     void *scratch = gp_mem_alloc(gp_attention_scratch_bytes(1, DIM));
 
     (void)state;
-    for (uint32_t page = 16; page <= 128; page *= 2) {
-        struct gp_rng rng = {seed};
-        struct gp_kv_view kv = cache_make(page, pages, &rng);
+    for (size_t t = 0; t < sizeof cache_types / sizeof *cache_types; t++)
+        for (uint32_t page = 16; page <= 128; page *= 2) {
+            struct gp_rng rng = {seed};
+            struct gp_kv_view kv = cache_make(cache_types[t], page, pages, &rng);
 
-        k.attention(&kv, values[7], DIM, 1, 1, &visible, 0.5f, out, DIM, scratch);
-        if (page == 16)
-            memcpy(first, out, sizeof first);
-        assert_memory_equal(first, out, sizeof first);
-        gp_mem_free(kv.base);
-    }
+            k.attention(&kv, values[7], DIM, 1, 1, &visible, 0.5f, out, DIM, scratch);
+            if (page == 16)
+                memcpy(first, out, sizeof first);
+            assert_memory_equal(first, out, sizeof first);
+            gp_mem_free(kv.base);
+        }
     gp_mem_free(scratch);
 }
 
@@ -375,11 +479,11 @@ static void moves_take_keys_and_values_along(void **state)
     static uint32_t pages[64], origin[SLOTS];
     static struct gp_move moves[SLOTS];
     struct gp_rng rng = {seed_of_run()};
-    float one[DIM], score;
+    float key[DIM], value[DIM];
 
     (void)state;
     for (uint32_t round = 0; round < 10; round++) {
-        struct gp_kv_view kv = cache_make(32, pages, &rng);
+        struct gp_kv_view kv = cache_make(cache_types[round % 2], 32, pages, &rng);
         uint32_t count = 0, to = 0;
 
         for (uint32_t s = 0; s < SLOTS; s++)
@@ -390,17 +494,10 @@ static void moves_take_keys_and_values_along(void **state)
                 moves[count++] = (struct gp_move){from, to++};
             }
         k.kv_move(&kv, moves, count);
-        for (uint32_t s = 0; s < SLOTS; s++) { /* unit queries read the keys back */
-            const uint8_t *block = kv.base + pages[s / 32] * kv.page_bytes;
-
-            for (uint32_t i = 0; i < DIM; i++) {
-                memset(one, 0, sizeof one);
-                one[i] = 1;
-                k.kv_scores(&kv, one, s, s + 1, 1.0f, &score);
-                assert_true(score == keys[origin[s]][i]);
-            }
-            assert_memory_equal(block + (32 * DIM + s % 32 * DIM) * sizeof(float),
-                                values[origin[s]], sizeof *values);
+        for (uint32_t s = 0; s < SLOTS; s++) {
+            gp_kv_load(&kv, s, key, value);
+            assert_memory_equal(key, keys[origin[s]], sizeof key);
+            assert_memory_equal(value, values[origin[s]], sizeof value);
         }
         gp_mem_free(kv.base);
     }
@@ -458,6 +555,9 @@ int main(void)
         cmocka_unit_test(rope_turns_pairs),
         cmocka_unit_test(codes_are_the_nearest),
         cmocka_unit_test(products_agree_with_double),
+        cmocka_unit_test(a_q8_0_cache_rounds_to_the_nearest_code),
+        cmocka_unit_test(zero_and_tiny_rows_of_q8_0_stay_finite),
+        cmocka_unit_test(a_q8_0_cache_is_a_float_cache_of_its_elements),
         cmocka_unit_test(attention_agrees_with_double),
         cmocka_unit_test(attention_does_not_see_the_page_size),
         cmocka_unit_test(moves_take_keys_and_values_along),

@@ -6,50 +6,94 @@
 #include "kernels/ref/exp.h"
 #include "kernels/ref/ref.h"
 
-static float elem_get(enum gp_kv_type type, const uint8_t *block, size_t index)
+/* A slot's key is a lane of its tile, its value the only lane of its own. */
+struct lane {
+    enum gp_kv_type type;
+    uint8_t *tile;
+    uint32_t lanes, lane;
+};
+
+static struct lane key_lane(const struct gp_kv_view *kv, uint32_t slot)
+{
+    return (struct lane){kv->type, gp_kv_keys(kv, slot), GP_TILE_TOKENS, slot % GP_TILE_TOKENS};
+}
+
+static struct lane value_lane(const struct gp_kv_view *kv, uint32_t slot)
+{
+    return (struct lane){kv->type, gp_kv_values(kv, slot), 1, 0};
+}
+
+static uint8_t *elem_at(const struct lane *l, uint32_t i)
+{
+    return l->tile + gp_kv_elem_offset(l->type, l->lanes, i) + l->lane * gp_kv_elem_bytes(l->type);
+}
+
+static uint8_t *scale_at(const struct lane *l, uint32_t i)
+{
+    return l->tile + gp_kv_scale_offset(l->lanes, i) + l->lane * GP_KV_SCALE_BYTES;
+}
+
+static float elem_get(const struct lane *l, uint32_t i)
 {
     uint16_t bits;
     float value;
 
-    if (type == GP_KV_F32) {
-        memcpy(&value, block + index * 4, sizeof value);
+    if (l->type == GP_KV_F32) {
+        memcpy(&value, elem_at(l, i), sizeof value);
         return value;
     }
-    memcpy(&bits, block + index * 2, sizeof bits);
-    return type == GP_KV_F16 ? gp_f16_to_f32(bits) : gp_bf16_to_f32(bits);
+    memcpy(&bits, l->type == GP_KV_Q8_0 ? scale_at(l, i) : elem_at(l, i), sizeof bits);
+    if (l->type == GP_KV_BF16)
+        return gp_bf16_to_f32(bits);
+    value = gp_f16_to_f32(bits);
+    return l->type == GP_KV_Q8_0 ? (float)(int8_t)*elem_at(l, i) * value : value;
 }
 
 void gp_kv_load(const struct gp_kv_view *kv, uint32_t slot, float *key, float *value)
 {
-    const uint8_t *block = gp_kv_block(kv, slot);
+    const struct lane from_key = key_lane(kv, slot), from_value = value_lane(kv, slot);
 
     for (uint32_t i = 0; i < kv->k_dim; i++)
-        key[i] = elem_get(kv->type, block, gp_kv_key_index(kv, slot % kv->page_tokens, i));
+        key[i] = elem_get(&from_key, i);
     for (uint32_t j = 0; value && j < kv->v_dim; j++)
-        value[j] = elem_get(kv->type, block, gp_kv_value_index(kv, slot % kv->page_tokens) + j);
+        value[j] = elem_get(&from_value, j);
 }
 
-static void elem_put(enum gp_kv_type type, uint8_t *block, size_t index, float value)
+static void elem_put(const struct lane *l, uint32_t i, float value)
 {
     uint16_t bits;
 
-    if (type == GP_KV_F32) {
-        memcpy(block + index * 4, &value, sizeof value);
+    if (l->type == GP_KV_F32) {
+        memcpy(elem_at(l, i), &value, sizeof value);
         return;
     }
-    bits = type == GP_KV_F16 ? gp_f32_to_f16(value) : gp_f32_to_bf16(value);
-    memcpy(block + index * 2, &bits, sizeof bits);
+    bits = l->type == GP_KV_F16 ? gp_f32_to_f16(value) : gp_f32_to_bf16(value);
+    memcpy(elem_at(l, i), &bits, sizeof bits);
+}
+
+static void lane_put(const struct lane *l, const float *x, uint32_t n)
+{
+    if (l->type != GP_KV_Q8_0) {
+        for (uint32_t i = 0; i < n; i++)
+            elem_put(l, i, x[i]);
+        return;
+    }
+    for (uint32_t i = 0; i < n; i += GP_KV_BLOCK) {
+        int8_t code[GP_KV_BLOCK];
+        const uint16_t scale = gp_quantize_half_ref(x + i, code);
+
+        memcpy(scale_at(l, i), &scale, sizeof scale);
+        for (uint32_t j = 0; j < GP_KV_BLOCK; j++)
+            *elem_at(l, i + j) = (uint8_t)code[j];
+    }
 }
 
 static void kv_store(const struct gp_kv_view *kv, uint32_t slot, const float *k, const float *v)
 {
-    const uint32_t in_page = slot % kv->page_tokens;
-    uint8_t *block = gp_kv_block(kv, slot);
+    const struct lane key = key_lane(kv, slot), value = value_lane(kv, slot);
 
-    for (uint32_t i = 0; i < kv->k_dim; i++)
-        elem_put(kv->type, block, gp_kv_key_index(kv, in_page, i), k[i]);
-    for (uint32_t j = 0; j < kv->v_dim; j++)
-        elem_put(kv->type, block, gp_kv_value_index(kv, in_page) + j, v[j]);
+    lane_put(&key, k, kv->k_dim);
+    lane_put(&value, v, kv->v_dim);
 }
 
 static void kv_move(const struct gp_kv_view *kv, const struct gp_move *moves, uint32_t count)
@@ -57,29 +101,27 @@ static void kv_move(const struct gp_kv_view *kv, const struct gp_move *moves, ui
     const size_t size = gp_kv_elem_bytes(kv->type);
 
     for (uint32_t m = 0; m < count; m++) {
-        const uint32_t from = moves[m].from % kv->page_tokens, to = moves[m].to % kv->page_tokens;
-        const uint8_t *source = gp_kv_block(kv, moves[m].from);
-        uint8_t *target = gp_kv_block(kv, moves[m].to);
+        const struct lane from = key_lane(kv, moves[m].from), to = key_lane(kv, moves[m].to);
 
         if (moves[m].from == moves[m].to)
             continue;
         for (uint32_t i = 0; i < kv->k_dim; i++)
-            memcpy(target + gp_kv_key_index(kv, to, i) * size,
-                   source + gp_kv_key_index(kv, from, i) * size, size);
-        memcpy(target + gp_kv_value_index(kv, to) * size,
-               source + gp_kv_value_index(kv, from) * size, kv->v_dim * size);
+            memcpy(elem_at(&to, i), elem_at(&from, i), size);
+        for (uint32_t i = 0; kv->type == GP_KV_Q8_0 && i < kv->k_dim; i += GP_KV_BLOCK)
+            memcpy(scale_at(&to, i), scale_at(&from, i), GP_KV_SCALE_BYTES);
+        memcpy(gp_kv_values(kv, moves[m].to), gp_kv_values(kv, moves[m].from),
+               gp_kv_row_bytes(kv->type, kv->v_dim));
     }
 }
 
 /* (q . key) * scale: one chain of fmaf over the key's elements, from 0. */
 static float score_of(const struct gp_kv_view *kv, const float *q, uint32_t slot, float scale)
 {
-    const uint8_t *block = gp_kv_block(kv, slot);
+    const struct lane key = key_lane(kv, slot);
     float acc = 0.0f;
 
     for (uint32_t i = 0; i < kv->k_dim; i++)
-        acc = fmaf(q[i], elem_get(kv->type, block, gp_kv_key_index(kv, slot % kv->page_tokens, i)),
-                   acc);
+        acc = fmaf(q[i], elem_get(&key, i), acc);
     return acc * scale;
 }
 
@@ -97,9 +139,9 @@ static float weighted_value(const struct gp_kv_view *kv, const float *weight, ui
     float acc = 0.0f;
 
     for (uint32_t slot = begin; slot < end; slot++) {
-        const size_t index = gp_kv_value_index(kv, slot % kv->page_tokens) + j;
+        const struct lane value = value_lane(kv, slot);
 
-        acc = fmaf(weight[slot - begin], elem_get(kv->type, gp_kv_block(kv, slot), index), acc);
+        acc = fmaf(weight[slot - begin], elem_get(&value, j), acc);
     }
     return acc;
 }

@@ -8,17 +8,19 @@
 
 /* ---- activations ---- */
 
-/* One block: scale = max |x| / 127; code = x / scale, cut to [-127, 127] (a subnormal scale is
- * coarse, and a number that is none becomes -127), rounded half to even.  Scale 0: codes 0. */
-static void quantize_block(const float *x, uint32_t n, int8_t *q, float *scale_out, int32_t *sum)
+static float scale_of(const float *x, uint32_t n)
 {
-    float max = 0.0f, scale;
+    float max = 0.0f;
 
     for (uint32_t i = 0; i < n; i++)
         max = fabsf(x[i]) > max ? fabsf(x[i]) : max;
-    scale = max / 127.0f;
-    *scale_out = scale;
-    memset(sum, 0, n / 32 * sizeof *sum);
+    return max / 127.0f;
+}
+
+/* Code = x / scale, cut to [-127, 127] (a subnormal scale is coarse, and a number that is none
+ * becomes -127), rounded half to even.  Scale 0: codes 0. */
+static void codes_of(const float *x, uint32_t n, float scale, int8_t *q)
+{
     if (scale == 0.0f) {
         memset(q, 0, n);
         return;
@@ -32,8 +34,27 @@ static void quantize_block(const float *x, uint32_t n, int8_t *q, float *scale_o
         v += GP_ROUND_MAGIC;
         memcpy(&bits, &v, sizeof bits);
         q[i] = (int8_t)(uint8_t)bits;
-        sum[i / 32] += q[i];
     }
+}
+
+/* One block: scale = max |x| / 127. */
+static void quantize_block(const float *x, uint32_t n, int8_t *q, float *scale, int32_t *sum)
+{
+    *scale = scale_of(x, n);
+    codes_of(x, n, *scale, q);
+    memset(sum, 0, n / 32 * sizeof *sum);
+    for (uint32_t i = 0; i < n; i++)
+        sum[i / 32] += q[i];
+}
+
+/* The scale is rounded first, and the codes are those of the rounded one.  Past 127 * 65504 it is
+ * infinite, and the block's elements are infinite or no numbers. */
+uint16_t gp_quantize_half_ref(const float *x, int8_t q[32])
+{
+    const uint16_t scale = gp_f32_to_f16(scale_of(x, 32));
+
+    codes_of(x, 32, gp_f16_to_f32(scale), q);
+    return scale;
 }
 
 static void quantize(const struct gp_activations *a, uint32_t row_begin, uint32_t row_end)

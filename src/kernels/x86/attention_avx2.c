@@ -7,50 +7,69 @@
 #define TILES 4u
 #include "kernels/x86/attention_driver.h"
 
-GP_INLINE __m256 load_elems(enum gp_kv_type type, const uint8_t *block, size_t index)
+/* Eight elements from p on; the scales are read where the type has them. */
+GP_INLINE __m256 load_elems(enum gp_kv_type type, const uint8_t *p, __m256 scales)
 {
     switch (type) {
     case GP_KV_F16:
-        return load_f16(block + index * 2);
+        return load_f16(p);
     case GP_KV_BF16:
-        return load_bf16(block + index * 2);
+        return load_bf16(p);
+    case GP_KV_Q8_0:
+        return _mm256_mul_ps(load_i8(p), scales);
     default:
-        return _mm256_loadu_ps((const float *)(const void *)(block + index * 4));
+        return _mm256_loadu_ps((const float *)(const void *)p);
     }
 }
 
-GP_INLINE float load_elem(enum gp_kv_type type, const uint8_t *block, size_t index)
+/* Elements [i, i + 8) of a row of values. */
+GP_INLINE __m256 load_values(enum gp_kv_type type, const uint8_t *row, uint32_t i)
 {
+    __m256 scale = _mm256_setzero_ps();
+
+    if (type == GP_KV_Q8_0)
+        scale = broadcast_f16(row + gp_kv_scale_offset(1, i));
+    return load_elems(type, row + gp_kv_elem_offset(type, 1, i), scale);
+}
+
+/* Element i of a row of values; not of Q8_0, whose rows leave no tail. */
+GP_INLINE float load_value(enum gp_kv_type type, const uint8_t *row, uint32_t i)
+{
+    const uint8_t *p = row + gp_kv_elem_offset(type, 1, i);
     uint16_t bits;
     float value;
 
     if (type == GP_KV_F32) {
-        memcpy(&value, block + index * 4, sizeof value);
+        memcpy(&value, p, sizeof value);
         return value;
     }
-    memcpy(&bits, block + index * 2, sizeof bits);
+    memcpy(&bits, p, sizeof bits);
     return type == GP_KV_F16 ? _cvtsh_ss(bits) : gp_bf16_to_f32(bits);
 }
 
 /* ---- scores ---- */
 
-GP_INLINE void score_tiles(enum gp_kv_type type, const uint8_t *const key[TILES], uint32_t k_dim,
-                           const float *const q[QUERIES], uint32_t queries, uint32_t tiles,
-                           float scale, float *const out[QUERIES])
+/* The part of the scores that elements [begin, end) of the keys make; Q8_0: of one block. */
+GP_INLINE void score_run(enum gp_kv_type type, const uint8_t *const key[TILES], uint32_t begin,
+                         uint32_t end, const float *const q[QUERIES], uint32_t queries,
+                         uint32_t tiles, __m256 acc[TILES][QUERIES][2])
 {
-    __m256 acc[TILES][QUERIES][2];
+    const size_t half = 8 * gp_kv_elem_bytes(type);
+    __m256 scales[TILES][2];
 
     GP_UNROLL
     for (uint32_t t = 0; t < tiles; t++) {
-        GP_UNROLL
-        for (uint32_t j = 0; j < queries; j++)
-            acc[t][j][0] = acc[t][j][1] = _mm256_setzero_ps();
+        const uint8_t *p = key[t] + gp_kv_scale_offset(TILE, begin);
+
+        scales[t][0] = type == GP_KV_Q8_0 ? load_f16(p) : _mm256_setzero_ps();
+        scales[t][1] = type == GP_KV_Q8_0 ? load_f16(p + 16) : _mm256_setzero_ps();
     }
-    for (size_t i = 0; i < k_dim; i++) {
+    for (uint32_t i = begin; i < end; i++) {
         GP_UNROLL
         for (uint32_t t = 0; t < tiles; t++) {
-            const __m256 k0 = load_elems(type, key[t], i * TILE);
-            const __m256 k1 = load_elems(type, key[t], i * TILE + 8);
+            const uint8_t *p = key[t] + gp_kv_elem_offset(type, TILE, i);
+            const __m256 k0 = load_elems(type, p, scales[t][0]);
+            const __m256 k1 = load_elems(type, p + half, scales[t][1]);
 
             GP_UNROLL
             for (uint32_t j = 0; j < queries; j++) {
@@ -61,6 +80,23 @@ GP_INLINE void score_tiles(enum gp_kv_type type, const uint8_t *const key[TILES]
             }
         }
     }
+}
+
+GP_INLINE void score_tiles(enum gp_kv_type type, const uint8_t *const key[TILES], uint32_t k_dim,
+                           const float *const q[QUERIES], uint32_t queries, uint32_t tiles,
+                           float scale, float *const out[QUERIES])
+{
+    const uint32_t run = type == GP_KV_Q8_0 ? GP_KV_BLOCK : k_dim;
+    __m256 acc[TILES][QUERIES][2];
+
+    GP_UNROLL
+    for (uint32_t t = 0; t < tiles; t++) {
+        GP_UNROLL
+        for (uint32_t j = 0; j < queries; j++)
+            acc[t][j][0] = acc[t][j][1] = _mm256_setzero_ps();
+    }
+    for (uint32_t begin = 0; begin < k_dim; begin += run)
+        score_run(type, key, begin, begin + run, q, queries, tiles, acc);
     GP_UNROLL
     for (uint32_t t = 0; t < tiles; t++) {
         GP_UNROLL
@@ -81,20 +117,20 @@ GP_INLINE void add_values(enum gp_kv_type type, const struct gp_kv_view *kv, con
                           uint32_t queries, uint32_t at, uint32_t vectors)
 {
     const uint32_t common = p->common;
-    const size_t row_bytes = kv->v_dim * gp_kv_elem_bytes(type);
+    const size_t row_bytes = gp_kv_row_bytes(type, kv->v_dim);
     __m256 acc[QUERIES][2];
 
     GP_UNROLL
     for (uint32_t j = 0; j < queries; j++)
         acc[j][0] = acc[j][1] = _mm256_setzero_ps();
     for (uint32_t s = 0; s < common;) {
-        const uint8_t *row = slot_values(kv, p->begin + s);
+        const uint8_t *row = gp_kv_values(kv, p->begin + s);
         const uint32_t in_page = kv->page_tokens - (p->begin + s) % kv->page_tokens;
         const uint32_t end = common - s < in_page ? common : s + in_page;
 
         for (; s < end; s++, row += row_bytes) {
-            const __m256 v0 = load_elems(type, row, at);
-            const __m256 v1 = vectors > 1 ? load_elems(type, row, at + 8) : v0;
+            const __m256 v0 = load_values(type, row, at);
+            const __m256 v1 = vectors > 1 ? load_values(type, row, at + 8) : v0;
 
             GP_UNROLL
             for (uint32_t j = 0; j < queries; j++) {
@@ -109,12 +145,12 @@ GP_INLINE void add_values(enum gp_kv_type type, const struct gp_kv_view *kv, con
     GP_UNROLL
     for (uint32_t j = 0; j < queries; j++) {
         for (uint32_t s = common; s < p->count[j]; s++) {
-            const uint8_t *row = slot_values(kv, p->begin + s);
+            const uint8_t *row = gp_kv_values(kv, p->begin + s);
             const __m256 w = _mm256_broadcast_ss(p->weight[j] + s);
 
             GP_UNROLL
             for (uint32_t v = 0; v < vectors; v++)
-                acc[j][v] = _mm256_fmadd_ps(w, load_elems(type, row, at + 8 * v), acc[j][v]);
+                acc[j][v] = _mm256_fmadd_ps(w, load_values(type, row, at + 8 * v), acc[j][v]);
         }
         if (p->count[j] == 0)
             continue;
@@ -140,7 +176,8 @@ GP_INLINE void add_values_tail(enum gp_kv_type type, const struct gp_kv_view *kv
             float acc = 0.0f;
 
             for (uint32_t s = 0; s < p->count[j]; s++)
-                acc = fmaf(p->weight[j][s], load_elem(type, slot_values(kv, p->begin + s), i), acc);
+                acc =
+                    fmaf(p->weight[j][s], load_value(type, gp_kv_values(kv, p->begin + s), i), acc);
             if (p->begin > 0)
                 acc = fmaf(acc, p->new_factor[j], p->out[j][i] * p->old_factor[j]);
             p->out[j][i] = acc;
@@ -225,13 +262,27 @@ GP_INLINE void store_halves(enum gp_kv_type type, uint16_t *to, size_t step, con
         to[i * step] = round_one(type, x[i]);
 }
 
+/* n floats as blocks of codes into lane `lane` of a tile. */
+GP_INLINE void store_blocks(uint8_t *tile, uint32_t lanes, uint32_t lane, const float *x,
+                            uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i += GP_KV_BLOCK) {
+        uint8_t *to = tile + gp_kv_elem_offset(GP_KV_Q8_0, lanes, i) + lane;
+        int8_t code[GP_KV_BLOCK];
+        const uint16_t scale = gp_quantize_half_avx2(x + i, code);
+
+        memcpy(tile + gp_kv_scale_offset(lanes, i) + lane * sizeof scale, &scale, sizeof scale);
+        for (uint32_t j = 0; j < GP_KV_BLOCK; j++)
+            to[(size_t)j * lanes] = (uint8_t)code[j];
+    }
+}
+
 static void kv_store(const struct gp_kv_view *kv, uint32_t slot, const float *k, const float *v)
 {
-    const uint32_t in_page = slot % kv->page_tokens;
     const size_t size = gp_kv_elem_bytes(kv->type);
-    uint8_t *block = gp_kv_block(kv, slot);
-    uint8_t *key = block + gp_kv_key_index(kv, in_page, 0) * size;
-    uint8_t *value = block + gp_kv_value_index(kv, in_page) * size;
+    const uint32_t lane = slot % TILE;
+    uint8_t *tile = gp_kv_keys(kv, slot), *key = tile + lane * size;
+    uint8_t *value = gp_kv_values(kv, slot);
 
     switch (kv->type) {
     case GP_KV_F32:
@@ -246,6 +297,10 @@ static void kv_store(const struct gp_kv_view *kv, uint32_t slot, const float *k,
     case GP_KV_BF16:
         store_halves(GP_KV_BF16, (uint16_t *)(void *)key, TILE, k, kv->k_dim);
         store_halves(GP_KV_BF16, (uint16_t *)(void *)value, 1, v, kv->v_dim);
+        break;
+    case GP_KV_Q8_0:
+        store_blocks(tile, TILE, lane, k, kv->k_dim);
+        store_blocks(value, 1, 0, v, kv->v_dim);
         break;
     }
 }

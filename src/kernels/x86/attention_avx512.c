@@ -11,25 +11,63 @@
 /* Registers of values that are added up together. */
 #define VECTORS 4u
 
-GP_INLINE __m512 load_elems(enum gp_kv_type type, __mmask16 mask, const uint8_t *block,
-                            size_t index)
+/* Sixteen elements from p on; the scales are read where the type has them. */
+GP_INLINE __m512 load_elems(enum gp_kv_type type, __mmask16 mask, const uint8_t *p, __m512 scales)
 {
     switch (type) {
     case GP_KV_F16:
-        return load_f16_masked(mask, block + index * 2);
+        return load_f16_masked(mask, p);
     case GP_KV_BF16:
-        return load_bf16_masked(mask, block + index * 2);
+        return load_bf16_masked(mask, p);
+    case GP_KV_Q8_0: /* whole blocks: the mask is full */
+        return _mm512_mul_ps(load_i8x16(p), scales);
     default:
-        return _mm512_maskz_loadu_ps(mask, block + index * 4);
+        return _mm512_maskz_loadu_ps(mask, p);
     }
 }
 
+/* Elements [i, i + 16) of a row of values. */
+GP_INLINE __m512 load_values(enum gp_kv_type type, __mmask16 mask, const uint8_t *row, uint32_t i)
+{
+    __m512 scale = _mm512_setzero_ps();
+
+    if (type == GP_KV_Q8_0)
+        scale = broadcast_f16x16(row + gp_kv_scale_offset(1, i));
+    return load_elems(type, mask, row + gp_kv_elem_offset(type, 1, i), scale);
+}
+
 /* ---- scores ---- */
+
+/* The part of the scores that elements [begin, end) of the keys make; Q8_0: of one block. */
+GP_INLINE void score_run(enum gp_kv_type type, const uint8_t *const key[TILES], uint32_t begin,
+                         uint32_t end, const float *const q[QUERIES], uint32_t queries,
+                         uint32_t tiles, __m512 acc[TILES][QUERIES])
+{
+    __m512 scales[TILES];
+
+    GP_UNROLL
+    for (uint32_t t = 0; t < tiles; t++)
+        scales[t] = type == GP_KV_Q8_0
+                        ? load_f16_masked(0xffff, key[t] + gp_kv_scale_offset(TILE, begin))
+                        : _mm512_setzero_ps();
+    for (uint32_t i = begin; i < end; i++) {
+        GP_UNROLL
+        for (uint32_t t = 0; t < tiles; t++) {
+            const __m512 k =
+                load_elems(type, 0xffff, key[t] + gp_kv_elem_offset(type, TILE, i), scales[t]);
+
+            GP_UNROLL
+            for (uint32_t j = 0; j < queries; j++)
+                acc[t][j] = _mm512_fmadd_ps(_mm512_set1_ps(q[j][i]), k, acc[t][j]);
+        }
+    }
+}
 
 GP_INLINE void score_tiles(enum gp_kv_type type, const uint8_t *const key[TILES], uint32_t k_dim,
                            const float *const q[QUERIES], uint32_t queries, uint32_t tiles,
                            float scale, float *const out[QUERIES])
 {
+    const uint32_t run = type == GP_KV_Q8_0 ? GP_KV_BLOCK : k_dim;
     __m512 acc[TILES][QUERIES];
 
     GP_UNROLL
@@ -38,16 +76,8 @@ GP_INLINE void score_tiles(enum gp_kv_type type, const uint8_t *const key[TILES]
         for (uint32_t j = 0; j < queries; j++)
             acc[t][j] = _mm512_setzero_ps();
     }
-    for (size_t i = 0; i < k_dim; i++) {
-        GP_UNROLL
-        for (uint32_t t = 0; t < tiles; t++) {
-            const __m512 k = load_elems(type, 0xffff, key[t], i * TILE);
-
-            GP_UNROLL
-            for (uint32_t j = 0; j < queries; j++)
-                acc[t][j] = _mm512_fmadd_ps(_mm512_set1_ps(q[j][i]), k, acc[t][j]);
-        }
-    }
+    for (uint32_t begin = 0; begin < k_dim; begin += run)
+        score_run(type, key, begin, begin + run, q, queries, tiles, acc);
     GP_UNROLL
     for (uint32_t t = 0; t < tiles; t++) {
         GP_UNROLL
@@ -65,7 +95,7 @@ GP_INLINE void add_slot(enum gp_kv_type type, const uint8_t *row, uint32_t at, u
 {
     GP_UNROLL
     for (uint32_t v = 0; v < vectors; v++) {
-        const __m512 value = load_elems(type, mask, row, at + 16 * v);
+        const __m512 value = load_values(type, mask, row, at + 16 * v);
 
         GP_UNROLL
         for (uint32_t j = first; j < end; j++)
@@ -78,7 +108,7 @@ GP_INLINE void add_slot(enum gp_kv_type type, const uint8_t *row, uint32_t at, u
 GP_INLINE void add_values(enum gp_kv_type type, const struct gp_kv_view *kv, const struct part *p,
                           uint32_t queries, uint32_t at, uint32_t vectors, __mmask16 mask)
 {
-    const size_t row_bytes = kv->v_dim * gp_kv_elem_bytes(type);
+    const size_t row_bytes = gp_kv_row_bytes(type, kv->v_dim);
     __m512 acc[QUERIES][VECTORS];
 
     GP_UNROLL
@@ -88,7 +118,7 @@ GP_INLINE void add_values(enum gp_kv_type type, const struct gp_kv_view *kv, con
             acc[j][v] = _mm512_setzero_ps();
     }
     for (uint32_t s = 0; s < p->common;) {
-        const uint8_t *row = slot_values(kv, p->begin + s);
+        const uint8_t *row = gp_kv_values(kv, p->begin + s);
         const uint32_t in_page = kv->page_tokens - (p->begin + s) % kv->page_tokens;
         const uint32_t end = p->common - s < in_page ? p->common : s + in_page;
 
@@ -98,7 +128,7 @@ GP_INLINE void add_values(enum gp_kv_type type, const struct gp_kv_view *kv, con
     GP_UNROLL
     for (uint32_t j = 0; j < queries; j++) {
         for (uint32_t s = p->common; s < p->count[j]; s++)
-            add_slot(type, slot_values(kv, p->begin + s), at, vectors, mask, p, s, j, j + 1, acc);
+            add_slot(type, gp_kv_values(kv, p->begin + s), at, vectors, mask, p, s, j, j + 1, acc);
         if (p->count[j] == 0)
             continue;
         GP_UNROLL

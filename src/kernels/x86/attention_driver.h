@@ -46,23 +46,6 @@ GP_INLINE void add_split(enum gp_kv_type type, const struct gp_kv_view *kv, cons
 /* x becomes x / divisor. */
 static void divide(float *x, uint32_t n, float divisor);
 
-/* ---- where things lie ---- */
-
-/* Where the tile that begins at `slot` (a multiple of 16) has its keys. */
-static const uint8_t *tile_keys(const struct gp_kv_view *kv, uint32_t slot)
-{
-    const size_t index = gp_kv_key_index(kv, slot % kv->page_tokens, 0);
-
-    return gp_kv_block(kv, slot) + index * gp_kv_elem_bytes(kv->type);
-}
-
-GP_INLINE const uint8_t *slot_values(const struct gp_kv_view *kv, uint32_t slot)
-{
-    const size_t index = gp_kv_value_index(kv, slot % kv->page_tokens);
-
-    return gp_kv_block(kv, slot) + index * gp_kv_elem_bytes(kv->type);
-}
-
 /* ---- scores ---- */
 
 /* Scores at whole tiles [begin, begin + 16 * tile_count). */
@@ -79,7 +62,7 @@ GP_INLINE void score_slots(enum gp_kv_type type, const struct gp_kv_view *kv,
         for (uint32_t j = 0; j < queries; j++)
             to[j] = out[j] + (size_t)t * TILE;
         for (uint32_t j = 0; j < TILES; j++) /* past the last tile it is repeated and not used */
-            key[j] = tile_keys(kv, begin + (t + j < tile_count ? t + j : tile_count - 1) * TILE);
+            key[j] = gp_kv_keys(kv, begin + (t + j < tile_count ? t + j : tile_count - 1) * TILE);
         if (t + together <= tile_count) {
             score_tiles(type, key, kv->k_dim, q, queries, together, scale, to);
             t += together;
@@ -197,6 +180,12 @@ static void attend_bf16(const struct gp_kv_view *kv, struct panel *panel, float 
     attend_panel(GP_KV_BF16, kv, panel, scale, weights);
 }
 
+static void attend_q8_0(const struct gp_kv_view *kv, struct panel *panel, float scale,
+                        float *weights)
+{
+    attend_panel(GP_KV_Q8_0, kv, panel, scale, weights);
+}
+
 static void attention(const struct gp_kv_view *kv, const float *q, size_t q_stride, uint32_t g,
                       uint32_t row_count, const uint32_t *visible, float scale, float *out,
                       size_t out_stride, void *scratch)
@@ -223,6 +212,9 @@ static void attention(const struct gp_kv_view *kv, const float *q, size_t q_stri
         case GP_KV_BF16:
             attend_bf16(kv, &panel, scale, scratch);
             break;
+        case GP_KV_Q8_0:
+            attend_q8_0(kv, &panel, scale, scratch);
+            break;
         }
     }
 }
@@ -244,6 +236,9 @@ static void score_range(const struct gp_kv_view *kv, const float *q, uint32_t be
         break;
     case GP_KV_BF16:
         score_slots(GP_KV_BF16, kv, query, 1, begin, tile_count, scale, to);
+        break;
+    case GP_KV_Q8_0:
+        score_slots(GP_KV_Q8_0, kv, query, 1, begin, tile_count, scale, to);
         break;
     }
 }

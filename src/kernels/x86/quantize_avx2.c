@@ -47,6 +47,17 @@ static int32_t codes_of(const float *x, float scale, int8_t *q)
     return _mm_cvtsi128_si32(sum4);
 }
 
+uint16_t gp_quantize_half_avx2(const float *x, int8_t q[32])
+{
+    const uint16_t scale = _cvtss_sh(max_abs(x, 32) / 127.0f, _MM_FROUND_TO_NEAREST_INT);
+
+    if (scale == 0)
+        memset(q, 0, 32);
+    else
+        codes_of(x, _cvtsh_ss(scale), q);
+    return scale;
+}
+
 void gp_quantize_init_avx2(struct gp_kernels *k)
 {
     k->quantize = quantize;

@@ -41,6 +41,20 @@ GP_INLINE __m256 load_bf16(const void *p)
     return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
 }
 
+GP_INLINE __m256 load_i8(const void *p)
+{
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(p)));
+}
+
+/* One half in all lanes. */
+GP_INLINE __m256 broadcast_f16(const void *p)
+{
+    short bits;
+
+    memcpy(&bits, p, sizeof bits);
+    return _mm256_cvtph_ps(_mm_set1_epi16(bits));
+}
+
 /* The tree of gp_lanes_sum_ref: low holds lanes 0 to 7, high 8 to 15. */
 GP_INLINE float lanes_sum(__m256 low, __m256 high)
 {

@@ -25,6 +25,20 @@ GP_INLINE __m512 load_bf16_masked(__mmask16 mask, const void *p)
     return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
 }
 
+GP_INLINE __m512 load_i8x16(const void *p)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(p)));
+}
+
+/* One half in all lanes. */
+GP_INLINE __m512 broadcast_f16x16(const void *p)
+{
+    short bits;
+
+    memcpy(&bits, p, sizeof bits);
+    return _mm512_cvtph_ps(_mm256_set1_epi16(bits));
+}
+
 /* The tree of gp_lanes_sum_ref. */
 GP_INLINE float lanes_sum16(__m512 x)
 {

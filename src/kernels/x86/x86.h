@@ -24,6 +24,9 @@ void gp_matmul_float_avx2(const struct gp_matrix *w, const struct gp_activations
 /* x becomes exp(x - max); the sum in 16 lanes comes back.  n >= 1. */
 float gp_exp_row_avx2(float *x, uint32_t n, float *max_out);
 
+/* A block of 32 elements of a Q8_0 cache: its codes, and its scale, a half, which comes back. */
+uint16_t gp_quantize_half_avx2(const float *x, int8_t q[32]);
+
 /* The same of the level above, which keeps twice as many rows in registers, and every format. */
 #define GP_TILE_ROWS_AVX512 8u
 
