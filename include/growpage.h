@@ -150,7 +150,8 @@ struct gp_engine;
 
 struct gp_engine_options {
     uint32_t threads;          /* 0: one per core                                              */
-    const char *kv_type;       /* "f16" (default), "bf16", "f32"                               */
+    const char *kv_type;       /* "f16" (default), "bf16", "f32"; "q8_0": 8 bits and a scale
+                                  for every 32, where heads have a multiple of 32 elements     */
     uint32_t page_tokens;      /* b: a multiple of 16; 256                                     */
     uint64_t kv_bytes;         /* KV pool; 0: see kv_pages                                     */
     uint32_t kv_pages;         /* KV pool in pages; 0 with kv_bytes 0: 0.9 of what is free, but no
@@ -419,9 +420,10 @@ struct gp_perplexity {
 };
 
 /* llama-perplexity's convention: windows of `window` tokens without overlap, BOS put over the first
- * token of each where the file asks for one, only the second half of each window scored. */
+ * token of each where the file asks for one, only the second half of each window scored.
+ * kv_type: that of the cache, as in struct gp_engine_options; NULL: "f16". */
 GP_API int gp_perplexity(const struct gp_model *model, const int32_t *tokens, uint32_t count,
-                         uint32_t window, uint32_t threads,
+                         uint32_t window, uint32_t threads, const char *kv_type,
                          void (*progress)(void *ctx, uint32_t done, uint32_t total, double so_far),
                          void *ctx, struct gp_perplexity *out, struct gp_error *err);
 

@@ -19,8 +19,8 @@ static int measure(const struct gp_model *model, const struct gp_settings *s, co
 {
     struct gp_perplexity result;
 
-    int rc = gp_perplexity(model, ids, count, s->window, s->engine.threads, show_progress, NULL,
-                           &result, err);
+    int rc = gp_perplexity(model, ids, count, s->window, s->engine.threads, s->engine.kv_type,
+                           show_progress, NULL, &result, err);
     gp_progress_end();
     if (rc)
         return rc;

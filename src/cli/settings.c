@@ -124,17 +124,15 @@ static int apply_length(void *target, const char *value, struct gp_error *err)
 
 static int apply_kv_type(void *target, const char *value, struct gp_error *err)
 {
-    static const char *const types[] = {"f16", "bf16", "f32"};
+    static const char *const types[] = {"f16", "bf16", "f32", "q8_0"};
     const char **type = target;
 
-    if (strcmp(value, "q8_0") == 0)
-        return gp_fail(err, GP_EINVAL, "q8_0: not available yet; there is f16, bf16, f32");
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (strcmp(value, types[i]) == 0) {
             *type = types[i];
             return GP_OK;
         }
-    return gp_fail(err, GP_EINVAL, "%.60s: must be one of f16, bf16, f32", value);
+    return gp_fail(err, GP_EINVAL, "%.60s: must be one of f16, bf16, f32, q8_0", value);
 }
 
 static int apply_difficulty(void *target, const char *value, struct gp_error *err)
@@ -453,7 +451,8 @@ static const struct gp_option table[] = {
      "that is taken at start",
      SERVE, AT(also), .apply = apply_also},
     {GP_OPTION_CALL, "--kv-type -ctk -ctv --cache-type-k --cache-type-v --kv-cache-dtype", "TYPE",
-     "f16, bf16 or f32 (default: f16)", ENGINE, AT(engine.kv_type), .apply = apply_kv_type},
+     "f16, bf16, f32 or q8_0 (default: f16)", ENGINE | PERPLEXITY,
+     AT(engine.kv_type), .apply = apply_kv_type},
     {GP_OPTION_UINT, "--page-size --block-size", "B",
      "tokens of a page, a multiple of 16 (default: 256)",
      ENGINE, AT(engine.page_tokens), .min = 16, .max = GP_LIMIT_PAGE_TOKENS, .multiple = 16},

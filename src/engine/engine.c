@@ -119,21 +119,28 @@ static int check_range(const char *name, uint32_t value, uint32_t low, uint32_t 
     return GP_OK;
 }
 
-/* *name becomes a text of ours: the caller's may be gone when the engine is asked for it. */
-static int kv_type_from(const char **name, enum gp_kv_type *out, struct gp_error *err)
+int gp_cache_type(const char **name, const struct gp_hparams *hp, enum gp_kv_type *out,
+                  struct gp_error *err)
 {
     static const struct {
         const char *name;
         enum gp_kv_type type;
-    } types[] = {{"f16", GP_KV_F16}, {"bf16", GP_KV_BF16}, {"f32", GP_KV_F32}};
+    } types[] = {
+        {"f16", GP_KV_F16}, {"bf16", GP_KV_BF16}, {"f32", GP_KV_F32}, {"q8_0", GP_KV_Q8_0}};
 
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (!*name || !strcmp(*name, types[i].name)) {
-            *name = types[i].name;
-            *out = types[i].type;
-            return GP_OK;
-        }
-    return gp_fail(err, GP_EINVAL, "kv-type: '%s'; f16, bf16 or f32", *name);
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        if (*name && strcmp(*name, types[i].name) != 0)
+            continue;
+        if (!gp_kv_block_bytes(types[i].type, GP_TILE_TOKENS, hp->key_dim, hp->value_dim))
+            return gp_fail(err, GP_EINVAL,
+                           "kv-type: %s: heads must have a multiple of 32 elements; this model's "
+                           "keys have %u, its values %u",
+                           types[i].name, hp->key_dim, hp->value_dim);
+        *name = types[i].name;
+        *out = types[i].type;
+        return GP_OK;
+    }
+    return gp_fail(err, GP_EINVAL, "kv-type: '%s'; f16, bf16, f32 or q8_0", *name);
 }
 
 static int check_options(struct gp_engine_options *o, const struct gp_model *model,
@@ -224,7 +231,7 @@ static int open_cache(struct gp_engine *engine, struct gp_error *err)
     const struct gp_hparams *hp = &engine->model->weights->hp;
     struct gp_engine_options *o = &engine->options;
     struct gp_cache *cache = &engine->cache;
-    int rc = kv_type_from(&o->kv_type, &cache->type, err);
+    int rc = gp_cache_type(&o->kv_type, hp, &cache->type, err);
 
     if (rc)
         return rc;

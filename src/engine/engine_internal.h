@@ -229,6 +229,10 @@ static inline float *gp_window_of(const struct gp_engine *engine, uint32_t layer
 
 /* engine.c: 0 means one a core. */
 uint32_t gp_engine_threads(uint32_t asked);
+/* The cache type of a name (NULL: f16), if the model's heads can have it.  *name becomes a text of
+ * ours: the caller's may be gone when the engine is asked for it. */
+int gp_cache_type(const char **name, const struct gp_hparams *hp, enum gp_kv_type *out,
+                  struct gp_error *err);
 
 /* boundary.c: the scheduler's wishes, carried out on bytes. */
 struct gp_signal gp_boundary_measure(void *ctx, struct gp_seq *seq);

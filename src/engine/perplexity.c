@@ -1,7 +1,6 @@
 /* Perplexity by llama-perplexity's convention: see gp_perplexity() in growpage.h.
  *
- * No scheduler: each window is one sequence that is prefilled in chunks over pages of its own,
- * with an f16 cache. */
+ * No scheduler: each window is one sequence that is prefilled in chunks over pages of its own. */
 #include <math.h>
 #include <string.h>
 
@@ -38,20 +37,21 @@ static void scorer_close(struct scorer *s)
     gp_mem_free(s->surprise);
 }
 
-static int scorer_open(struct scorer *s, uint32_t window, uint32_t threads, struct gp_error *err)
+static int scorer_open(struct scorer *s, uint32_t window, uint32_t threads, const char *kv_type,
+                       struct gp_error *err)
 {
     const struct gp_hparams *hp = &s->model->weights->hp;
     uint32_t page_count = (window + PAGE_TOKENS - 1) / PAGE_TOKENS;
     uint32_t rows = window < CHUNK_ROWS ? window : CHUNK_ROWS;
-    int rc = gp_workers_open(&s->workers, gp_engine_threads(threads), err);
+    int rc = gp_cache_type(&kv_type, hp, &s->cache.type, err);
 
+    if (!rc)
+        rc = gp_workers_open(&s->workers, gp_engine_threads(threads), err);
     if (rc)
         return rc;
-    s->cache = (struct gp_cache){
-        .page_tokens = PAGE_TOKENS,
-        .type = GP_KV_F16,
-        .block_bytes = gp_kv_block_bytes(GP_KV_F16, PAGE_TOKENS, hp->key_dim, hp->value_dim),
-    };
+    s->cache.page_tokens = PAGE_TOKENS;
+    s->cache.block_bytes =
+        gp_kv_block_bytes(s->cache.type, PAGE_TOKENS, hp->key_dim, hp->value_dim);
     s->cache.page_bytes = s->cache.block_bytes * hp->layer_count * hp->kv_head_count;
     s->pool_bytes = s->cache.page_bytes * page_count;
     s->cache.pool = gp_mem_map(s->pool_bytes);
@@ -154,7 +154,7 @@ static void score_all(struct scorer *s, const int32_t *tokens, uint32_t windows,
 }
 
 int gp_perplexity(const struct gp_model *model, const int32_t *tokens, uint32_t count,
-                  uint32_t window, uint32_t threads,
+                  uint32_t window, uint32_t threads, const char *kv_type,
                   void (*progress)(void *ctx, uint32_t done, uint32_t total, double so_far),
                   void *ctx, struct gp_perplexity *out, struct gp_error *err)
 {
@@ -176,7 +176,7 @@ int gp_perplexity(const struct gp_model *model, const int32_t *tokens, uint32_t 
         if (tokens[i] < 0 || (uint32_t)tokens[i] >= gp_tokenizer_count(model->tokenizer))
             return gp_fail(err, GP_EINVAL, "text: token %u is %d, not in the vocabulary", i,
                            tokens[i]);
-    int rc = scorer_open(&s, window, threads, err);
+    int rc = scorer_open(&s, window, threads, kv_type, err);
 
     if (!rc) {
         score_all(&s, tokens, count / window, window, progress, ctx);

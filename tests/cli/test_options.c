@@ -624,7 +624,7 @@ static void impossible_lines_are_refused(void **state)
         "-m M -p x --kv fixed:-3",
         "-m M -p x --kv random:2",
         "-m M -p x --kv minference:1024",
-        "-m M -p x --kv-type q8_0",
+        "-m M -p x --kv-type q4_0",
         "-m M -p x --kv-type f64",
         "-m M -p x --kv-compact sort",
         "-m M -p x --preempt oldest",

@@ -60,7 +60,7 @@ def test_a_mistyped_option_is_suggested(typed, meant):
     (["run", "-p", "x", "--kv-memory", "1GiB", "--kv-pages", "7"], ["--kv-memory", "--kv-pages"]),
     (["run", "-p", "x", "--kv", "minference:1024"], ["--kv", "minference"]),
     (["run", "-p", "x", "--kv", "fixed:"], ["--kv", "fixed"]),
-    (["run", "-p", "x", "--kv-type", "q8_0"], ["--kv-type", "not available yet"]),
+    (["run", "-p", "x", "--kv-type", "q4_0"], ["--kv-type", "q8_0"]),
     (["run", "-p", "x", "--kv-compact", "sort"], ["--kv-compact", "shift|fill"]),
     (["run", "-p", "x", "--kv-trigger", "token"], ["--kv-trigger", "growpage"]),
     (["run", "-p", "x", "--kv", "rkv:512", "--kv-scorer", "windw=8"], ["--kv-scorer", "windw"]),

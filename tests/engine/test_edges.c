@@ -184,6 +184,32 @@ static void the_engine_keeps_no_text_of_the_caller(void **state)
     gp_engine_close(engine);
 }
 
+static void heads_that_a_q8_0_cache_cannot_have_are_named(void **state)
+{
+    struct gp_engine_options options;
+    struct gp_engine *engine = NULL;
+    struct gp_perplexity perplexity;
+    struct gp_error err = {""};
+    struct test_model m;
+    struct rig narrow;
+
+    (void)state;
+    engine_rig_model(&m);
+    m.head_dim = 48;
+    engine_rig_open(&narrow, &m, NULL);
+    engine_rig_options(&options);
+    options.kv_type = "q8_0";
+    assert_int_equal(gp_engine_open(&engine, narrow.model, &options, &err), GP_EINVAL);
+    assert_non_null(strstr(err.message, "q8_0"));
+    assert_non_null(strstr(err.message, "48"));
+    assert_null(engine);
+    assert_int_equal(gp_perplexity(narrow.model, engine_rig_ids, 16, 8, 1, "q8_0", NULL, NULL,
+                                   &perplexity, &err),
+                     GP_EINVAL);
+    assert_non_null(strstr(err.message, "q8_0"));
+    engine_rig_close(&narrow);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -192,6 +218,7 @@ int main(void)
         cmocka_unit_test(ids_without_a_token_are_neither_drawn_nor_listed_nor_taken),
         cmocka_unit_test(a_models_name_may_be_any_text),
         cmocka_unit_test(the_engine_keeps_no_text_of_the_caller),
+        cmocka_unit_test(heads_that_a_q8_0_cache_cannot_have_are_named),
     };
 
     return cmocka_run_group_tests(tests, engine_rig_setup, engine_rig_teardown);

@@ -23,6 +23,12 @@
 #define SPARSE 1u
 #endif
 
+/* What a test is run with: every policy with the cache that is the default, some with another. */
+struct variant {
+    const char *kv_type;
+    size_t first_policy, policy_step;
+};
+
 static void ask(struct gp_request *request)
 {
     engine_rig_ask(request, PROMPT, OUTPUT);
@@ -77,14 +83,15 @@ static void neighbours_do_not_change_a_request(void **state)
 static void chunks_threads_and_page_ids_do_not_change_a_request(void **state)
 {
     static const uint32_t chunks[] = {16, 17, 23, 64, 500};
+    const struct variant *variant = *state;
 
-    (void)state;
-    for (size_t p = 0; p < RIG_POLICIES; p++) {
+    for (size_t p = variant->first_policy; p < RIG_POLICIES; p += variant->policy_step) {
         struct gp_engine_options options;
         struct gp_request request;
         struct rig_output first, other;
 
         engine_rig_options(&options);
+        options.kv_type = variant->kv_type;
         engine_rig_set_policy(&options, engine_rig_policies[p]);
         ask(&request);
         engine_rig_alone(&engine_rig, &options, &request, &first);
@@ -141,14 +148,16 @@ static void a_used_pool_does_not_change_a_request(void **state)
 /* Preempt the request before its nth step, for every n, and twice. */
 static void preempted_anywhere_and_resumed_gives_the_same_tokens(void **state)
 {
-    (void)state;
-    for (size_t p = 0; p < RIG_POLICIES; p++) {
+    const struct variant *variant = *state;
+
+    for (size_t p = variant->first_policy; p < RIG_POLICIES; p += variant->policy_step) {
         struct gp_engine_options options;
         struct gp_request request;
         struct rig_output undisturbed, resumed;
         uint32_t events = 0;
 
         engine_rig_options(&options);
+        options.kv_type = variant->kv_type;
         engine_rig_set_policy(&options, engine_rig_policies[p]);
         options.kv.fallback = GP_FALLBACK_PREEMPT;
         ask(&request);
@@ -371,12 +380,17 @@ static void slots_in_another_order_change_nothing_but_rounding(void **state)
 
 int main(void)
 {
+    struct variant f16 = {"f16", 0, 1}, q8_0 = {"q8_0", 1, 6};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slots_in_another_order_change_nothing_but_rounding),
         cmocka_unit_test(neighbours_do_not_change_a_request),
-        cmocka_unit_test(chunks_threads_and_page_ids_do_not_change_a_request),
+        cmocka_unit_test_prestate(chunks_threads_and_page_ids_do_not_change_a_request, &f16),
+        {"chunks_threads_and_page_ids_do_not_change_a_request_q8_0",
+         chunks_threads_and_page_ids_do_not_change_a_request, NULL, NULL, &q8_0},
         cmocka_unit_test(a_used_pool_does_not_change_a_request),
-        cmocka_unit_test(preempted_anywhere_and_resumed_gives_the_same_tokens),
+        cmocka_unit_test_prestate(preempted_anywhere_and_resumed_gives_the_same_tokens, &f16),
+        {"preempted_anywhere_and_resumed_gives_the_same_tokens_q8_0",
+         preempted_anywhere_and_resumed_gives_the_same_tokens, NULL, NULL, &q8_0},
         cmocka_unit_test(preemption_instead_of_fallback_keeps_every_request_its_own),
         cmocka_unit_test(a_threshold_that_always_grows_is_full),
         cmocka_unit_test(a_budget_that_is_never_reached_is_full),

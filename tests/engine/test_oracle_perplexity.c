@@ -66,7 +66,7 @@ static void compare(const char *path, const char *name, uint32_t windows)
     int32_t *ids = text_ids(model, &count);
 
     assert_true(count >= windows * WINDOW);
-    if (gp_perplexity(model, ids, windows * WINDOW, WINDOW, 0, NULL, NULL, &ours, &err))
+    if (gp_perplexity(model, ids, windows * WINDOW, WINDOW, 0, NULL, NULL, NULL, &ours, &err))
         fail_msg("%s: %s", path, err.message);
     gp_free(ids);
     gp_model_close(model);

@@ -84,6 +84,7 @@ static void a_hit_gives_the_same_tokens(void **state)
         struct gp_engine *engine;
 
         open_with(&options, engine_rig_policies[p]);
+        options.kv_type = p % 2 ? "q8_0" : "f16";
         engine = engine_rig_engine(&options);
         for (uint32_t i = 0; i < 3; i++) {
             struct gp_request request;
