@@ -55,6 +55,60 @@ int gp_analysis_run(const struct gp_analysis *analysis, enum gp_analysis_kind ki
     return kinds[kind].run(analysis, complete, err);
 }
 
+/* ---- asking ---- */
+
+/* What a sitting's callbacks are given: whom they tell. */
+struct asking {
+    const struct gp_analysis *analysis;
+    const struct gp_analysis_ears *ears;
+};
+
+static int tell_question(void *ctx, const struct gp_question *question, struct gp_request *request,
+                         struct gp_error *err)
+{
+    const struct gp_analysis_ears *ears = ((struct asking *)ctx)->ears;
+
+    return ears->asking ? ears->asking(ears->ctx, question, request, err) : GP_OK;
+}
+
+static int tell_sample(void *ctx, const struct gp_sample *sample, struct gp_error *err)
+{
+    const struct gp_analysis_ears *ears = ((struct asking *)ctx)->ears;
+
+    return ears->finished(ears->ctx, sample, err);
+}
+
+static int tell_served(void *ctx, const struct gp_sitting_state *state, struct gp_error *err)
+{
+    const struct gp_analysis_ears *ears = ((struct asking *)ctx)->ears;
+
+    return ears->served ? ears->served(ears->ctx, state, err) : GP_OK;
+}
+
+static bool go_on(void *ctx, const struct gp_sitting_state *state)
+{
+    const struct gp_sitting *outer = ((struct asking *)ctx)->analysis->sitting;
+
+    return outer->go_on(outer->ctx, state);
+}
+
+int gp_analysis_ask(const struct gp_analysis *analysis, const struct gp_analysis_ears *ears,
+                    bool *complete, struct gp_error *err)
+{
+    struct asking asking = {analysis, ears};
+    struct gp_sitting sitting = *analysis->sitting;
+
+    sitting.has = NULL;
+    sitting.asking = tell_question;
+    sitting.finished = tell_sample;
+    sitting.served = tell_served;
+    sitting.go_on = go_on;
+    sitting.ctx = &asking;
+    return gp_sitting_run(&sitting, analysis->engine, analysis->model, complete, err);
+}
+
+/* ---- what is found ---- */
+
 int gp_analysis_add(const struct gp_analysis *analysis, json_t *object, struct gp_error *err)
 {
     if (!object || json_array_append_new(analysis->found, object))

@@ -30,8 +30,8 @@ const char *gp_analysis_name(enum gp_analysis_kind kind);
 
 struct gp_analysis {
     /* Who is asked what, and go_on with its ctx; the other callbacks are replaced.  signal,
-     * counterfactual and sparsity look at the first policy, which gp_analysis_watch() made; budget
-     * at `budget_count` policies with ascending budgets, then at those that adapt. */
+     * counterfactual and sparsity have one policy, which gp_analysis_watch() made; budget has
+     * `budget_count` policies with ascending budgets, then those that adapt. */
     const struct gp_sitting *sitting;
     struct gp_engine *engine; /* opened with `taps` for signal and sparsity */
     const struct gp_model *model;

@@ -44,13 +44,6 @@ static int take(void *ctx, const struct gp_sample *sample, struct gp_error *err)
     return GP_OK;
 }
 
-static bool go_on(void *ctx, const struct gp_sitting_state *state)
-{
-    const struct gp_sitting *outer = ((struct problems *)ctx)->analysis->sitting;
-
-    return outer->go_on(outer->ctx, state);
-}
-
 static double capacity(const struct problems *p, uint64_t problem, uint32_t policy)
 {
     const struct cell *cell = &p->cells[problem * p->policy_count + policy];
@@ -164,11 +157,10 @@ static int say(struct problems *p, struct gp_error *err)
 
 int gp_analyze_budget(const struct gp_analysis *analysis, bool *complete, struct gp_error *err)
 {
-    struct gp_sitting sitting = *analysis->sitting;
     struct problems p = {
         .analysis = analysis,
-        .exam = sitting.exam,
-        .policy_count = sitting.policy_count,
+        .exam = analysis->sitting->exam,
+        .policy_count = analysis->sitting->policy_count,
     };
     struct gp_engine_info info;
 
@@ -178,15 +170,9 @@ int gp_analyze_budget(const struct gp_analysis *analysis, bool *complete, struct
         p.count += p.exam->parts[i].count;
     p.cells = gp_mem_alloc_array(p.count * p.policy_count, sizeof *p.cells);
     p.sufficient = gp_mem_alloc_array(p.count, sizeof *p.sufficient);
-    sitting.has = NULL;
-    sitting.asking = NULL;
-    sitting.finished = take;
-    sitting.served = NULL;
-    sitting.go_on = go_on;
-    sitting.ctx = &p;
-    int rc = p.cells && p.sufficient
-                 ? gp_sitting_run(&sitting, analysis->engine, analysis->model, complete, err)
-                 : gp_fail(err, GP_ENOMEM, "analysis: out of memory");
+    struct gp_analysis_ears ears = {NULL, take, NULL, &p};
+    int rc = p.cells && p.sufficient ? gp_analysis_ask(analysis, &ears, complete, err)
+                                     : gp_fail(err, GP_ENOMEM, "analysis: out of memory");
     if (!rc && *complete)
         rc = say(&p, err);
     gp_mem_free(p.cells);

@@ -42,33 +42,19 @@ static int take(void *ctx, const struct gp_sample *sample, struct gp_error *err)
     return GP_OK;
 }
 
-static bool go_on(void *ctx, const struct gp_sitting_state *state)
-{
-    const struct gp_sitting *outer = ((struct gp_references *)ctx)->analysis->sitting;
-
-    return outer->go_on(outer->ctx, state);
-}
-
 int gp_references_run(struct gp_references *references, const struct gp_analysis *analysis,
                       bool *complete, struct gp_error *err)
 {
-    struct gp_sitting sitting = *analysis->sitting;
 
     *references = (struct gp_references){
-        .count = gp_exam_count(sitting.exam),
+        .count = gp_exam_count(analysis->sitting->exam),
         .analysis = analysis,
     };
     references->items = gp_mem_alloc_array(references->count, sizeof *references->items);
     if (!references->items)
         return gp_fail(err, GP_ENOMEM, "analysis: out of memory");
-    sitting.policy_count = 1;
-    sitting.has = NULL;
-    sitting.asking = ask;
-    sitting.finished = take;
-    sitting.served = NULL;
-    sitting.go_on = go_on;
-    sitting.ctx = references;
-    return gp_sitting_run(&sitting, analysis->engine, analysis->model, complete, err);
+    struct gp_analysis_ears ears = {ask, take, NULL, references};
+    return gp_analysis_ask(analysis, &ears, complete, err);
 }
 
 void gp_references_free(struct gp_references *references)

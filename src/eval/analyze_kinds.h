@@ -12,6 +12,19 @@ int gp_analyze_budget(const struct gp_analysis *analysis, bool *complete, struct
 int gp_analyze_sparsity(const struct gp_analysis *analysis, bool *complete, struct gp_error *err);
 int gp_analyze_overhead(const struct gp_analysis *analysis, bool *complete, struct gp_error *err);
 
+/* Callbacks of a sitting, as there; asking and served may be NULL. */
+struct gp_analysis_ears {
+    int (*asking)(void *ctx, const struct gp_question *question, struct gp_request *request,
+                  struct gp_error *err);
+    int (*finished)(void *ctx, const struct gp_sample *sample, struct gp_error *err);
+    int (*served)(void *ctx, const struct gp_sitting_state *state, struct gp_error *err);
+    void *ctx;
+};
+
+/* Asks the exam under each policy; go_on is the analysis's own. */
+int gp_analysis_ask(const struct gp_analysis *analysis, const struct gp_analysis_ears *ears,
+                    bool *complete, struct gp_error *err);
+
 /* Takes the object, which may be NULL for no memory. */
 int gp_analysis_add(const struct gp_analysis *analysis, json_t *object, struct gp_error *err);
 

@@ -60,13 +60,6 @@ static int take_pace(void *ctx, const struct gp_sitting_state *state, struct gp_
     return GP_OK;
 }
 
-static bool go_on(void *ctx, const struct gp_sitting_state *state)
-{
-    const struct gp_sitting *outer = ((struct costs *)ctx)->analysis->sitting;
-
-    return outer->go_on(outer->ctx, state);
-}
-
 static double ratio(double a, double b)
 {
     return b > 0 ? a / b : NAN;
@@ -95,25 +88,19 @@ static int add_stage(const struct costs *costs, uint32_t policy, enum stage stag
 
 int gp_analyze_overhead(const struct gp_analysis *analysis, bool *complete, struct gp_error *err)
 {
-    struct gp_sitting sitting = *analysis->sitting;
     struct gp_engine_info info;
 
     gp_engine_info(analysis->engine, &info);
     struct costs costs = {
         .analysis = analysis,
-        .items = gp_mem_alloc_array(sitting.policy_count, sizeof *costs.items),
+        .items = gp_mem_alloc_array(analysis->sitting->policy_count, sizeof *costs.items),
         .threads = info.threads,
     };
     if (!costs.items)
         return gp_fail(err, GP_ENOMEM, "analysis: out of memory");
-    sitting.has = NULL;
-    sitting.asking = NULL;
-    sitting.finished = take;
-    sitting.served = take_pace;
-    sitting.go_on = go_on;
-    sitting.ctx = &costs;
-    int rc = gp_sitting_run(&sitting, analysis->engine, analysis->model, complete, err);
-    for (uint32_t p = 0; !rc && *complete && p < sitting.policy_count; p++)
+    struct gp_analysis_ears ears = {NULL, take, take_pace, &costs};
+    int rc = gp_analysis_ask(analysis, &ears, complete, err);
+    for (uint32_t p = 0; !rc && *complete && p < analysis->sitting->policy_count; p++)
         for (int i = 0; !rc && i < STAGES; i++)
             rc = add_stage(&costs, p, (enum stage)i, err);
     gp_mem_free(costs.items);

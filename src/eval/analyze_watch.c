@@ -99,24 +99,16 @@ static int take(void *ctx, const struct gp_sample *sample, struct gp_error *err)
     return GP_OK;
 }
 
-static bool go_on(void *ctx, const struct gp_sitting_state *state)
-{
-    const struct gp_sitting *outer = ((struct gp_watch *)ctx)->analysis->sitting;
-
-    return outer->go_on(outer->ctx, state);
-}
-
 int gp_watch_run(struct gp_watch *watch, const struct gp_analysis *analysis, bool *complete,
                  struct gp_error *err)
 {
-    struct gp_sitting sitting = *analysis->sitting;
     struct gp_engine_info engine;
     struct gp_model_info model;
 
     gp_engine_info(analysis->engine, &engine);
     gp_model_info(analysis->model, &model);
     *watch = (struct gp_watch){
-        .count = gp_exam_count(sitting.exam),
+        .count = gp_exam_count(analysis->sitting->exam),
         .page_tokens = engine.page_tokens,
         .layer_count = model.layer_count,
         .analysis = analysis,
@@ -124,14 +116,8 @@ int gp_watch_run(struct gp_watch *watch, const struct gp_analysis *analysis, boo
     watch->items = gp_mem_alloc_array(watch->count, sizeof *watch->items);
     if (!watch->items)
         return gp_fail(err, GP_ENOMEM, "analysis: out of memory");
-    sitting.policy_count = 1;
-    sitting.has = NULL;
-    sitting.asking = ask;
-    sitting.finished = take;
-    sitting.served = NULL;
-    sitting.go_on = go_on;
-    sitting.ctx = watch;
-    return gp_sitting_run(&sitting, analysis->engine, analysis->model, complete, err);
+    struct gp_analysis_ears ears = {ask, take, NULL, watch};
+    return gp_analysis_ask(analysis, &ears, complete, err);
 }
 
 void gp_watch_free(struct gp_watch *watch)
