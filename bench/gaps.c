@@ -1,11 +1,11 @@
-/* Does a compaction make the others wait?  Requests that compact in turn, within the steps and beside
- * them, alternately in one run:
+/* Does a compaction make the others wait?  Requests that compact in turn, within the steps and
+ * beside them, alternately in one run:
  *
  *     bench/gaps MODEL.gguf [requests [page size [pages held [rounds]]]]      (16, 64, 8, 4)
  *
- * Told for each way: the median step, the longest one and the 99th percentile as multiples of it, and
- * the time in all.  Only steps in which everybody who is not compacting draws a token are counted: no
- * prompts. */
+ * Told for each way: the median step, the longest one and the 99th percentile as multiples of
+ * it, and the time in all.  Only steps in which everybody who is not compacting draws a token
+ * are counted: no prompts. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +41,8 @@ static void fail(const char *what)
     exit(1);
 }
 
-/* Prompts of as many lengths as requests, spread over a page, so that the boundaries come in turn. */
+/* Prompts of as many lengths as requests, spread over a page, so that the boundaries come in
+ * turn. */
 static void submit_all(struct gp_engine *engine, const struct load *load, uint32_t vocab,
                        uint64_t *ids)
 {

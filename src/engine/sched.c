@@ -1,9 +1,9 @@
 /* The life of a sequence: queued, admitted, run, preempted, finished, forgotten.
  *
- * Both lists are kept in order of priority and, within one, of arrival.  For the queue that is first
- * come first served and puts the preempted in front, since whoever ran arrived before whoever
- * never did; for the running list it makes the newest the last.  "Oldest" and "newest" mean this
- * order throughout. */
+ * Both lists are kept in order of priority and, within one, of arrival.  For the queue that is
+ * first come first served and puts the preempted in front, since whoever ran arrived before
+ * whoever never did; for the running list it makes the newest the last.  "Oldest" and "newest"
+ * mean this order throughout. */
 #include "engine/sched.h"
 
 #include <string.h>

@@ -158,8 +158,8 @@ void gp_sched_close(struct gp_sched *sched);
 /* Would a prompt of this length fit the pool when alone (section 6: floor(prompt/b) + 1 <= N)? */
 bool gp_sched_fits(const struct gp_sched *sched, uint32_t prompt_count);
 
-/* Queue a sequence, behind all of its priority and those before.  NULL when max_waiting wait already or no seq is free.  kv has
- * passed gp_policy_check(); 1 <= prompt_count <= context. */
+/* Queue a sequence, behind all of its priority and those before.  NULL when max_waiting wait
+ * already or no seq is free.  kv has passed gp_policy_check(); 1 <= prompt_count <= context. */
 struct gp_seq *gp_sched_add(struct gp_sched *sched, uint32_t prompt_count,
                             const struct gp_kv_options *kv, int32_t priority);
 

@@ -237,8 +237,8 @@ static void a_cancel_takes_the_unfinished_work_along(void **state)
     rig_close(&rig);
 }
 
-/* a is the first that finds no page; then somebody must go, and it is not the one in flight, though that
- * one is newer. */
+/* a is the first that finds no page; then somebody must go, and it is not the one in flight,
+ * though that one is newer. */
 static void others_give_way_before_what_is_in_flight(void **state)
 {
     (void)state;
