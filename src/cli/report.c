@@ -21,6 +21,52 @@ static double rate(double count, uint64_t ns)
     return ns > 0 ? count / seconds(ns) : 0;
 }
 
+/* Decode steps: one for each token behind the first. */
+static uint32_t decoded(const struct gp_request_stats *stats)
+{
+    return stats->output_tokens > 0 ? stats->output_tokens - 1 : 0;
+}
+
+/* Milliseconds of decoding for each token behind the first. */
+static double token_ms(const struct gp_request_stats *stats)
+{
+    return decoded(stats) > 0 ? seconds(stats->decode_ns) * 1e3 / decoded(stats) : 0;
+}
+
+static uint64_t total_ns(const struct gp_request_stats *stats)
+{
+    return stats->queue_ns + stats->prefill_ns + stats->decode_ns;
+}
+
+/* Growths among the primary decisions; < 0: there was none. */
+static double grow_ratio(const struct gp_request_stats *stats)
+{
+    uint32_t primary = stats->grow + stats->compress + stats->shrink;
+
+    return primary > 0 ? (double)stats->grow / primary : -1;
+}
+
+/* The work at boundaries, in milliseconds that passed: demand is timed as a whole, the rest by each
+ * thread. */
+struct work {
+    double demand, score, select, compact, share; /* the last: of decoding */
+};
+
+static struct work work_of(const struct gp_engine_info *engine, const struct gp_request_stats *s)
+{
+    double threads = engine->threads, decode = seconds(s->decode_ns) * 1e3;
+    struct work work = {
+        .demand = seconds(s->demand_ns) * 1e3,
+        .score = seconds(s->score_ns) * 1e3 / threads,
+        .select = seconds(s->select_ns) * 1e3 / threads,
+        .compact = seconds(s->compact_ns) * 1e3 / threads,
+    };
+
+    if (decode > 0)
+        work.share = (work.demand + work.score + work.select + work.compact) / decode;
+    return work;
+}
+
 /* Tokens whose keys and values were computed: the last token drawn has not been run. */
 static uint32_t tokens_run(const struct gp_request_stats *stats)
 {
@@ -101,6 +147,16 @@ static void print_events(const struct gp_answer *answer)
     }
 }
 
+static void print_work(const struct gp_engine_info *engine, const struct gp_request_stats *s)
+{
+    struct work work = work_of(engine, s);
+
+    fprintf(stderr,
+            "work    demand %.2f ms, score %.2f ms, select %.2f ms, compact %.2f ms; %.2f %% of "
+            "decoding\n",
+            work.demand, work.score, work.select, work.compact, work.share * 100);
+}
+
 void gp_report_cache(const struct gp_engine_info *engine, const struct gp_answer *answer)
 {
     const struct gp_request_stats *s = &answer->stats;
@@ -110,8 +166,8 @@ void gp_report_cache(const struct gp_engine_info *engine, const struct gp_answer
              full_bytes = pages_full * page_bytes(engine);
 
     gp_history_draw(&answer->pages, gp_has_unicode(), graph);
-    fprintf(stderr, "pages   %s  %u held, %u at most, %.1f on average\n", graph, s->pages,
-            s->pages_peak, s->pages_mean);
+    fprintf(stderr, "pages   %s  %u held, %u at most, %.1f on average (%.0f tokens)\n", graph,
+            s->pages, s->pages_peak, s->pages_mean, s->pages_mean * engine->page_tokens);
     fprintf(stderr, "kv      %s held; a full cache: %s in %u page%s\n",
             gp_format_bytes(held_bytes, held), gp_format_bytes(full_bytes, full), pages_full,
             pages_full == 1 ? "" : "s");
@@ -125,33 +181,46 @@ void gp_report_cache(const struct gp_engine_info *engine, const struct gp_answer
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (others[i].count > 0)
             fprintf(stderr, ", %u %s", others[i].count, others[i].name);
+    if (grow_ratio(s) >= 0)
+        fprintf(stderr, "; grow ratio %.3f", grow_ratio(s));
     fprintf(stderr, "\n");
     print_events(answer);
+    print_work(engine, s);
 }
 
 void gp_report_answer(const struct gp_engine_info *engine, const struct gp_answer *answer)
 {
     const struct gp_request_stats *s = &answer->stats;
-    double decoded = s->output_tokens > 0 ? s->output_tokens - 1 : 0;
 
     fprintf(stderr, "prompt  %u tokens, %.1f tok/s; first token after %.2f s\n", s->prompt_tokens,
             rate(s->prompt_tokens - s->cached_tokens, s->prefill_ns),
             seconds(s->queue_ns + s->prefill_ns));
-    fprintf(stderr, "decode  %u tokens, %.1f tok/s; finish %s, seed %llu\n", s->output_tokens,
-            rate(decoded, s->decode_ns), gp_finish_name(answer->finish),
-            (unsigned long long)s->seed);
+    fprintf(stderr, "decode  %u tokens, %.1f tok/s, %.2f ms a token; finish %s, seed %llu\n",
+            s->output_tokens, rate(decoded(s), s->decode_ns), token_ms(s),
+            gp_finish_name(answer->finish), (unsigned long long)s->seed);
+    fprintf(stderr, "total   %.2f s\n", seconds(total_ns(s)));
     gp_report_cache(engine, answer);
 }
 
 static json_t *json_timings(const struct gp_request_stats *s)
 {
-    double decoded = s->output_tokens > 0 ? s->output_tokens - 1 : 0;
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "queue_ms",
+                     seconds(s->queue_ns) * 1e3, "prompt_ms", seconds(s->prefill_ns) * 1e3,
+                     "prompt_per_second", rate(s->prompt_tokens - s->cached_tokens, s->prefill_ns),
+                     "ttft_ms", seconds(s->queue_ns + s->prefill_ns) * 1e3, "decode_ms",
+                     seconds(s->decode_ns) * 1e3, "decode_per_second",
+                     rate(decoded(s), s->decode_ns), "tpot_ms", token_ms(s), "total_ms",
+                     seconds(total_ns(s)) * 1e3);
+}
 
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "queue_ms", seconds(s->queue_ns) * 1e3,
-                     "prompt_ms", seconds(s->prefill_ns) * 1e3, "prompt_per_second",
-                     rate(s->prompt_tokens - s->cached_tokens, s->prefill_ns), "ttft_ms",
-                     seconds(s->queue_ns + s->prefill_ns) * 1e3, "decode_ms",
-                     seconds(s->decode_ns) * 1e3, "decode_per_second", rate(decoded, s->decode_ns));
+/* `mask` is part of `select` here. */
+static json_t *json_work(const struct gp_engine_info *engine, const struct gp_request_stats *s)
+{
+    struct work work = work_of(engine, s);
+
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "demand_ms", work.demand, "score_ms",
+                     work.score, "mask_ms", 0.0, "select_ms", work.select, "compact_ms",
+                     work.compact, "share", work.share);
 }
 
 static json_t *json_cache(const struct gp_engine_info *engine, const struct gp_settings *settings,
@@ -166,11 +235,14 @@ static json_t *json_cache(const struct gp_engine_info *engine, const struct gp_s
             deltas, answer->events[i].has_delta ? json_real(answer->events[i].delta) : json_null());
     gp_policy_format(&settings->engine.kv, policy);
     return json_pack(
-        "{s:s, s:i, s:i, s:f, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o}", "policy", policy,
-        "page_size", (int)engine->page_tokens, "pages_peak", (int)s->pages_peak, "pages_mean",
-        s->pages_mean, "grow", (int)s->grow, "compress", (int)s->compress, "shrink", (int)s->shrink,
-        "start", (int)s->start, "initial", (int)s->initial, "pressure", (int)s->pressure, "capped",
-        (int)s->capped, "fallback", (int)s->fallback, "preempt", (int)s->preempt, "delta", deltas);
+        "{s:s, s:i, s:i, s:f, s:f, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:o}",
+        "policy", policy, "page_size", (int)engine->page_tokens, "pages_peak", (int)s->pages_peak,
+        "pages_mean", s->pages_mean, "budget", s->pages_mean * engine->page_tokens, "grow_ratio",
+        grow_ratio(s) < 0 ? json_null() : json_real(grow_ratio(s)), "grow", (int)s->grow,
+        "compress", (int)s->compress, "shrink", (int)s->shrink, "start", (int)s->start, "initial",
+        (int)s->initial, "pressure", (int)s->pressure, "capped", (int)s->capped, "fallback",
+        (int)s->fallback, "preempt", (int)s->preempt, "work", json_work(engine, s), "delta",
+        deltas);
 }
 
 int gp_report_json(const struct gp_engine_info *engine, const struct gp_settings *settings,

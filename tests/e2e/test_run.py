@@ -23,7 +23,7 @@ def test_the_answer_goes_to_stdout_and_the_report_to_stderr(speaker):
     result = growpage("run", "-m", speaker, "-p", "anything")
     assert result.returncode == 0 and result.out == WORDS + "\n"
     for word in ("model ", "cpu ", "memory ", "cache ", "fits ", "prompt ", "decode ", "pages ",
-                 "kv ", "events ", "tok/s", "first token", "finish stop", "full cache"):
+                 "kv ", "events ", "work ", "total ", "ms a token", "tok/s", "first token", "finish stop", "full cache"):
         assert word in result.err, word
     assert "\r" not in result.err and "\033" not in result.err and "loading" not in result.err
 
@@ -50,10 +50,11 @@ def test_json_is_one_object_of_the_documented_shape(tiny):
     assert usage["total_tokens"] == usage["prompt_tokens"] + 100
     assert usage["prompt_tokens_details"] == {"cached_tokens": 0}
     assert set(answer["timings"]) == {"queue_ms", "prompt_ms", "prompt_per_second", "ttft_ms",
-                                      "decode_ms", "decode_per_second"}
+                                      "decode_ms", "decode_per_second", "tpot_ms", "total_ms"}
     assert all(value >= 0 for value in answer["timings"].values())
     kv = answer["kv"]
-    assert set(kv) == {"policy", "page_size", "pages_peak", "pages_mean", *COUNTS, "delta"}
+    assert set(kv) == {"policy", "page_size", "pages_peak", "pages_mean", "budget", "grow_ratio",
+                       "work", *COUNTS, "delta"}
     assert kv["policy"] == "growpage" and kv["page_size"] == 16
     boundaries = (usage["total_tokens"] - 1) // 16
     assert len(kv["delta"]) == boundaries
@@ -63,6 +64,15 @@ def test_json_is_one_object_of_the_documented_shape(tiny):
     assert sum(d > 0 for d in measured) == kv["grow"]
     assert kv["pages_peak"] == 1 + kv["start"] + kv["initial"] + kv["grow"]
     assert 1 <= kv["pages_mean"] <= kv["pages_peak"]
+    assert kv["budget"] == pytest.approx(16 * kv["pages_mean"])
+    assert kv["grow_ratio"] == pytest.approx(kv["grow"] / len(measured))
+    times, work = answer["timings"], kv["work"]
+    assert times["tpot_ms"] == pytest.approx(times["decode_ms"] / 99)
+    assert times["total_ms"] == pytest.approx(times["ttft_ms"] + times["decode_ms"])
+    assert set(work) == {"demand_ms", "score_ms", "mask_ms", "select_ms", "compact_ms", "share"}
+    assert work["demand_ms"] > 0 and work["score_ms"] > 0 and work["mask_ms"] == 0
+    stages = sum(value for name, value in work.items() if name != "share")
+    assert work["share"] == pytest.approx(stages / times["decode_ms"])
 
 
 def test_streamed_text_and_json_text_agree(tiny):
