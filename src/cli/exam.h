@@ -5,8 +5,8 @@
 #include "cli/settings.h"
 #include "eval/exam.h"
 
-/* The problems that the settings name; freed with gp_exam_free().  An unknown suite is told with the
- * one that it looks like. */
+/* The problems that the settings name; freed with gp_exam_free().  An unknown suite is told with
+ * the one that it looks like. */
 int gp_make_exam(struct gp_exam *exam, const struct gp_settings *settings, struct gp_error *err);
 
 /* The model, which must have a chat template, and an engine.  Anything but GP_EXIT_OK has been

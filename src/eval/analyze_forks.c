@@ -1,5 +1,5 @@
-/* What a page is worth: from the same boundary of a full cache one fork that compresses and one that
- * grows, both made to say what the reference said, and how surprised each is by it. */
+/* What a page is worth: from the same boundary of a full cache one fork that compresses and one
+ * that grows, both made to say what the reference said, and how surprised each is by it. */
 #include <string.h>
 
 #include "base/assert.h"

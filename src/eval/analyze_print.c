@@ -118,7 +118,8 @@ static void measure(const json_t *found, const struct lines *lines, int widths[C
     }
 }
 
-/* object NULL: the titles.  The first column, which is a name in most tables, stands to the left. */
+/* object NULL: the titles.  The first column, which is a name in most tables, stands to the
+ * left. */
 static bool print_line(const json_t *object, const struct lines *lines, const int *widths)
 {
     for (uint32_t i = 0; i < COLUMNS_MAX && lines->columns[i].key; i++) {
