@@ -168,7 +168,7 @@ def test_detokenize_ends_its_line_on_a_terminal_only(speaker):
 def test_an_evaluation_shows_where_it_stands(endless):
     terminal = Terminal("eval", "-m", endless, "--suite", "sum", "--limit", "1000000", "-n", "100",
                         "-np", "2", "-c", "1024", "--kv", "fixed:512")
-    line = terminal.expect(r"fixed:512  [1-9]\d*/1000000  0 correct +\d+ tok/s +\d+ pages "
+    line = terminal.expect(r"fixed:512  [1-9]\d*/1000000  pass@1 +0\.0% +\d+ tok/s +\d+ pages "
                            r"+\d+:\d\d left +0 %")
     assert "\r" in line
     terminal.type("\x03")
