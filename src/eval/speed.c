@@ -81,6 +81,8 @@ void gp_speed_fit(const struct gp_speed_test *test, struct gp_engine_options *op
         tokens += (uint64_t)(1.25 * lead_of(test, chunk, 0)) + 16;
     gp_assert(tokens <= UINT32_MAX);
     options->context = (uint32_t)tokens;
+    /* A text that was asked for before would cost nothing. */
+    options->no_prefix_cache = true;
 }
 
 /* ---- requests and steps ---- */
