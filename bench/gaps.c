@@ -1,7 +1,7 @@
 /* Does a compaction make the others wait?  Requests that compact in turn, within the steps and
  * beside them, alternately in one run:
  *
- *     bench/gaps MODEL.gguf [requests [page size [pages held [rounds]]]]      (16, 64, 8, 4)
+ *     bench/gaps MODEL.gguf [requests [page size [pages held [rounds [fill]]]]]    (16, 64, 8, 4, 0)
  *
  * Told for each way: the median step, the longest one and the 99th percentile as multiples of
  * it, and the time in all.  Only steps in which everybody who is not compacting draws a token
@@ -18,7 +18,7 @@
 #define STEPS_MAX 100000u
 
 struct load {
-    uint32_t requests, page_tokens, pages, rounds;
+    uint32_t requests, page_tokens, pages, rounds, fill;
 };
 
 struct times {
@@ -93,19 +93,19 @@ static void run(const struct gp_model *model, const struct load *load, bool sync
     if (gp_policy_parse("random:1", &options.kv, &err))
         fail(err.message);
     options.kv.initial_pages = 2;
+    options.kv.compact = load->fill ? GP_COMPACT_FILL : GP_COMPACT_SHIFT;
     if (gp_engine_open(&engine, model, &options, &err))
         fail(err.message);
     submit_all(engine, load, info.vocab_count, ids);
-    for (;;) {
-        gp_engine_stats(engine, &stats);
-        bool decoding = stats.output_tokens >= load->requests;
-
+    for (uint32_t rows = 1; rows > 0;) {
         last = gp_clock_ns();
-        if (gp_engine_step(engine) == 0)
-            break;
-        begin = begin ? begin : decoding ? last : 0;
+        rows = gp_engine_step(engine);
         gp_engine_stats(engine, &stats);
-        if (decoding && stats.running == load->requests && times->count < STEPS_MAX)
+        /* More rows than requests: a prompt is among them. */
+        bool decoding = rows <= load->requests && stats.running == load->requests;
+
+        begin = begin ? begin : decoding ? last : 0;
+        if (decoding && times->count < STEPS_MAX)
             times->step_ms[times->count++] = (double)(gp_clock_ns() - last) / 1e6;
     }
     times->total_ms += (double)(last - begin) / 1e6;
@@ -129,14 +129,15 @@ static void tell(const char *name, struct times *t)
 int main(int argc, char **argv)
 {
     static struct times sync, async;
-    struct load load = {16, 64, 8, 4};
-    uint32_t *numbers[] = {&load.requests, &load.page_tokens, &load.pages, &load.rounds};
+    struct load load = {16, 64, 8, 4, 0};
+    uint32_t *numbers[] = {&load.requests, &load.page_tokens, &load.pages, &load.rounds,
+                           &load.fill};
     struct gp_model_options options = {.path = argc > 1 ? argv[1] : NULL};
     struct gp_model *model;
     struct gp_error err;
 
-    if (argc < 2 || argc > 6)
-        fail("MODEL.gguf [requests [page size [pages held [rounds]]]]");
+    if (argc < 2 || argc > 7)
+        fail("MODEL.gguf [requests [page size [pages held [rounds [fill]]]]]");
     for (int i = 2; i < argc; i++)
         *numbers[i - 2] = (uint32_t)strtoul(argv[i], NULL, 10);
     if (load.requests < 1 || load.requests > 256 || load.pages < 2 || load.rounds < 1)
