@@ -1,7 +1,9 @@
 /* Does a compaction make the others wait?  Requests that compact in turn, within the steps and
  * beside them, alternately in one run:
  *
- *     bench/gaps MODEL.gguf [requests [page size [pages held [rounds [fill]]]]]    (16, 64, 8, 4, 0)
+ *     bench/gaps MODEL.gguf [requests [page size [pages held [rounds [fill]]]]]
+ *
+ * (16, 64, 8, 4, 0 where none is given.)
  *
  * Told for each way: the median step, the longest one and the 99th percentile as multiples of
  * it, and the time in all.  Only steps in which everybody who is not compacting draws a token
