@@ -262,7 +262,7 @@ static void smollm2_is_as_near_to_llama_cpp_as_that_is_to_itself(void **state)
 
 /* Four layers carry less on than thirty: here the bars of the first issue hold with int8
  * activations, too, wherever the model was trained.  What it expects inside a question, it never
- * learned: digits there are close calls, and a last bit may tip one of a thousand. */
+ * learned: digits there are close calls, and a last bit tips two of 3,795. */
 static void the_reasoner_expects_what_llama_cpp_expects(void **state)
 {
     struct test_oracle_sum floats = compare_file(REASONER, true, "reasoner-f32", ".reasoner.f32");
@@ -274,7 +274,7 @@ static void the_reasoner_expects_what_llama_cpp_expects(void **state)
     assert_true(floats.kl / floats.rows <= KL_FLOAT && int8.kl / int8.rows <= KL_REASONER);
     assert_int_equal(floats.decided_same, floats.decided);
     assert_int_equal(missed_in_thoughts, 0);
-    assert_true(int8.decided_same >= 0.999 * int8.decided);
+    assert_true(int8.decided - int8.decided_same <= 2);
     assert_true(floats.same >= SAME_MIN * floats.rows && int8.same >= SAME_MIN * int8.rows);
 }
 
