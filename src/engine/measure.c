@@ -111,6 +111,7 @@ static int fork_choice(struct gp_engine *engine, const struct request *parent,
 
     whole.tokens = choice->tokens;
     whole.token_count = parent->asked.token_count + choice->output_count;
+    whole.kv = &choice->seq->kv;
     int rc = gp_request_make(engine, &whole, &made, err);
 
     if (rc)
@@ -122,7 +123,6 @@ static int fork_choice(struct gp_engine *engine, const struct request *parent,
     if (!seq)
         return gp_fail(err, GP_EAGAIN, "fork: no room for another running request of %u pages",
                        choice->seq->held);
-    made.kv = seq->kv;
     rc = gp_request_place(engine, &made, &request, err);
     if (rc) {
         gp_sched_finish(engine->sched, seq);

@@ -374,6 +374,38 @@ static void a_tap_has_to_be_paid_for_at_open(void **state)
     gp_engine_close(engine);
 }
 
+/* Such a parent may have brought its policy itself; the engine's own allows taps. */
+static void no_fork_taps_a_policy_that_turns_its_keys(void **state)
+{
+    struct gp_engine_options options, other;
+    struct gp_request request, more;
+    struct gp_error err;
+    uint64_t id, fork;
+
+    (void)state;
+    engine_rig_options(&options);
+    other = options;
+    engine_rig_set_policy(&other, "streaming:40");
+    options.kv_also = &other.kv;
+    options.kv_also_count = 1;
+    options.taps = true;
+    struct gp_engine *engine = engine_rig_engine(&options);
+
+    ask(&request);
+    request.kv = &other.kv;
+    assert_int_equal(gp_engine_submit(engine, &request, &id, NULL), GP_OK);
+    uint32_t drawn = step_to(engine, id, 5);
+
+    ask_fork(&more, drawn);
+    more.on_tap = see_tap;
+    assert_int_equal(gp_engine_fork(engine, id, 0, &more, &fork, &err), GP_EINVAL);
+    assert_non_null(strstr(err.message, "on_tap"));
+    more.on_tap = NULL;
+    assert_int_equal(gp_engine_fork(engine, id, 0, &more, &fork, &err), GP_OK);
+    gp_engine_run(engine);
+    gp_engine_close(engine);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -384,6 +416,7 @@ int main(void)
         cmocka_unit_test(an_overridden_decision_is_replayed),
         cmocka_unit_test(a_tap_counts_what_a_row_looks_at),
         cmocka_unit_test(a_tap_has_to_be_paid_for_at_open),
+        cmocka_unit_test(no_fork_taps_a_policy_that_turns_its_keys),
     };
 
     return cmocka_run_group_tests(tests, engine_rig_setup, engine_rig_teardown);
