@@ -48,10 +48,10 @@ static void stand_in(struct gp_sched *s, struct gp_seq *seq, uint32_t place, uin
 
 bool gp_sched_own_pages(struct gp_sched *s, struct gp_seq *seq, uint32_t pages_after)
 {
-    uint32_t shared = count_shared(s, seq, pages_after), used = 0;
-
     if (!s->prefix || seq->carried > 0)
         return true;
+    uint32_t shared = count_shared(s, seq, pages_after), used = 0;
+
     if (shared > 0 && !gp_sched_take_pages(s, shared, s->fresh))
         return false;
     for (uint32_t i = 0; i < pages_after; i++) {
