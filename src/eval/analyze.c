@@ -150,3 +150,19 @@ size_t gp_pair_list_groups(const struct gp_pair_list *list)
         groups += i == 0 || list->items[i].group != list->items[i - 1].group;
     return groups;
 }
+
+int gp_pair_list_bootstrap(const struct gp_pair_list *list, size_t groups, uint64_t seed,
+                           double (*of)(void *ctx, const uint32_t *weights),
+                           struct gp_interval *rho, struct gp_interval *other, struct gp_error *err)
+{
+    struct gp_pairs pairs;
+    int rc = gp_pairs_open(&pairs, list->items, list->count, err);
+
+    if (rc)
+        return rc;
+    rc = gp_bootstrap_groups(gp_spearman, &pairs, groups, seed, rho, err);
+    if (!rc)
+        rc = gp_bootstrap_groups(of, &pairs, groups, seed, other, err);
+    gp_pairs_close(&pairs);
+    return rc;
+}

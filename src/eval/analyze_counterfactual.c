@@ -130,16 +130,9 @@ static int add_whole(const struct gp_analysis *analysis, const struct gp_pair_li
                      size_t groups, struct gp_error *err)
 {
     struct gp_interval rho, mean;
-    struct gp_pairs pairs;
-    int rc = gp_pairs_open(&pairs, list->items, list->count, err);
+    int rc = gp_pair_list_bootstrap(list, groups, gp_analysis_seed(analysis), gp_mean_y, &rho,
+                                    &mean, err);
 
-    if (rc)
-        return rc;
-    uint64_t seed = gp_analysis_seed(analysis);
-    rc = gp_bootstrap_groups(gp_spearman, &pairs, groups, seed, &rho, err);
-    if (!rc)
-        rc = gp_bootstrap_groups(gp_mean_y, &pairs, groups, seed, &mean, err);
-    gp_pairs_close(&pairs);
     if (rc)
         return rc;
     return gp_analysis_add(

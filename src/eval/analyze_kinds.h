@@ -41,6 +41,11 @@ int gp_pair_list_add(struct gp_pair_list *list, struct gp_pair pair, struct gp_e
 void gp_pair_list_free(struct gp_pair_list *list);
 /* Groups in which there are pairs, which lie beside each other. */
 size_t gp_pair_list_groups(const struct gp_pair_list *list);
+/* Spearman's rho of the pairs, and what `of` says of them, over `groups` drawn anew (groups.h). */
+int gp_pair_list_bootstrap(const struct gp_pair_list *list, size_t groups, uint64_t seed,
+                           double (*of)(void *ctx, const uint32_t *weights),
+                           struct gp_interval *rho, struct gp_interval *other,
+                           struct gp_error *err);
 
 /* ---- watching ---- */
 

@@ -87,16 +87,9 @@ static int add_reading(const struct gp_analysis *analysis, const char *name,
                        const struct gp_pair_list *list, size_t groups, struct gp_error *err)
 {
     struct gp_interval rho, agreement;
-    struct gp_pairs pairs;
-    int rc = gp_pairs_open(&pairs, list->items, list->count, err);
+    int rc = gp_pair_list_bootstrap(list, groups, gp_analysis_seed(analysis), gp_sign_agreement,
+                                    &rho, &agreement, err);
 
-    if (rc)
-        return rc;
-    uint64_t seed = gp_analysis_seed(analysis);
-    rc = gp_bootstrap_groups(gp_spearman, &pairs, groups, seed, &rho, err);
-    if (!rc)
-        rc = gp_bootstrap_groups(gp_sign_agreement, &pairs, groups, seed, &agreement, err);
-    gp_pairs_close(&pairs);
     if (rc)
         return rc;
     return gp_analysis_add(

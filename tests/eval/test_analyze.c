@@ -28,7 +28,6 @@ struct room {
     uint32_t steps, most; /* go_on says no at this many; 0: never */
 };
 
-static struct rig rig;
 static const uint32_t budgets[] = {32, 64};
 
 static bool go_on(void *ctx, const struct gp_sitting_state *state)
@@ -49,7 +48,7 @@ static void open_room(struct room *room, uint32_t limit, uint32_t concurrency, u
     options.taps = options.kv_sync = true;
     options.threads = 1 + concurrency % 2;
     room->engine = NULL;
-    if (gp_engine_open(&room->engine, rig.model, &options, &err))
+    if (gp_engine_open(&room->engine, engine_rig.model, &options, &err))
         fail_msg("%s", err.message);
     for (size_t i = 0; i < 3; i++)
         room->kv[i] = options.kv;
@@ -69,7 +68,7 @@ static void open_room(struct room *room, uint32_t limit, uint32_t concurrency, u
     room->analysis = (struct gp_analysis){
         .sitting = &room->sitting,
         .engine = room->engine,
-        .model = rig.model,
+        .model = engine_rig.model,
         .every = 1,
         .horizon = horizon,
         .found = json_array(),
@@ -385,7 +384,7 @@ static void no_room_for_forks_is_told(void **state)
     engine_rig_options(&options);
     options.kv_pages = 14;
     options.kv_sync = true;
-    assert_int_equal(gp_engine_open(&room.engine, rig.model, &options, &err), GP_OK);
+    assert_int_equal(gp_engine_open(&room.engine, engine_rig.model, &options, &err), GP_OK);
     room.analysis.engine = room.engine;
     splits.count = 0;
     assert_int_equal(gp_references_run(&references, &room.analysis, &complete, &err), GP_OK);
@@ -424,23 +423,6 @@ static void memory_refused_at_any_point_is_told_and_nothing_leaks(void **state)
         }
 }
 
-static int open_rig(void **state)
-{
-    struct test_model m;
-
-    (void)state;
-    engine_rig_model(&m);
-    engine_rig_open(&rig, &m, NULL);
-    return 0;
-}
-
-static int close_rig(void **state)
-{
-    (void)state;
-    engine_rig_close(&rig);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -453,5 +435,5 @@ int main(void)
         cmocka_unit_test(memory_refused_at_any_point_is_told_and_nothing_leaks),
     };
 
-    return cmocka_run_group_tests(tests, open_rig, close_rig);
+    return cmocka_run_group_tests(tests, engine_rig_setup, engine_rig_teardown);
 }

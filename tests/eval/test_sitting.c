@@ -124,8 +124,6 @@ struct room {
     uint32_t fail_at;
 };
 
-static struct rig rig;
-
 static int take(void *ctx, const struct gp_sample *sample, struct gp_error *err)
 {
     struct room *room = ctx;
@@ -166,7 +164,7 @@ static void open_room(struct room *room, const char *suites, uint32_t limit, uin
 
     engine_rig_options(&options);
     memset(room, 0, sizeof *room);
-    if (gp_engine_open(&room->engine, rig.model, &options, &err))
+    if (gp_engine_open(&room->engine, engine_rig.model, &options, &err))
         fail_msg("%s", err.message);
     policies[0] = policies[1] = options.kv;
     assert_int_equal(gp_policy_parse("growpage", &policies[0], &err), GP_OK);
@@ -203,7 +201,7 @@ static void run_whole(struct room *room)
     struct gp_error err;
     bool complete = false;
 
-    if (gp_sitting_run(&room->sitting, room->engine, rig.model, &complete, &err))
+    if (gp_sitting_run(&room->sitting, room->engine, engine_rig.model, &complete, &err))
         fail_msg("%s", err.message);
     assert_true(complete);
     qsort(room->taken, room->count, sizeof *room->taken, by_key);
@@ -277,7 +275,8 @@ static void a_no_ends_it_at_once(void **state)
     (void)state;
     open_room(&one, "sum", 20, 1, 4);
     one.most = 3;
-    assert_int_equal(gp_sitting_run(&one.sitting, one.engine, rig.model, &complete, &err), GP_OK);
+    assert_int_equal(gp_sitting_run(&one.sitting, one.engine, engine_rig.model, &complete, &err),
+                     GP_OK);
     assert_false(complete);
     assert_in_range(one.count, 3, 3 + 4);
     close_room(&one);
@@ -291,7 +290,8 @@ static void what_the_taker_refuses_ends_it_with_its_words(void **state)
     (void)state;
     open_room(&one, "sum", 20, 1, 4);
     one.fail_at = 5;
-    assert_int_equal(gp_sitting_run(&one.sitting, one.engine, rig.model, &complete, &err), GP_EIO);
+    assert_int_equal(gp_sitting_run(&one.sitting, one.engine, engine_rig.model, &complete, &err),
+                     GP_EIO);
     assert_string_equal(err.message, "no");
     assert_int_equal(one.count, 4);
     close_room(&one);
@@ -305,7 +305,7 @@ static void a_policy_that_cannot_be_is_refused_before_anything_runs(void **state
     (void)state;
     open_room(&one, "sum", 2, 1, 4);
     policies[1].beta_short = 2;
-    assert_int_equal(gp_sitting_run(&one.sitting, one.engine, rig.model, &complete, &err),
+    assert_int_equal(gp_sitting_run(&one.sitting, one.engine, engine_rig.model, &complete, &err),
                      GP_EINVAL);
     assert_int_equal(one.count, 0);
     close_room(&one);
@@ -322,8 +322,8 @@ static void a_prompt_that_cannot_fit_is_named(void **state)
     gp_engine_close(one.engine);
     engine_rig_options(&options);
     options.context = 20;
-    assert_int_equal(gp_engine_open(&one.engine, rig.model, &options, &err), GP_OK);
-    assert_int_equal(gp_sitting_run(&one.sitting, one.engine, rig.model, &complete, &err),
+    assert_int_equal(gp_engine_open(&one.engine, engine_rig.model, &options, &err), GP_OK);
+    assert_int_equal(gp_sitting_run(&one.sitting, one.engine, engine_rig.model, &complete, &err),
                      GP_EINVAL);
     assert_non_null(strstr(err.message, "suite sum, problem 0"));
     close_room(&one);
@@ -339,7 +339,7 @@ static void memory_refused_at_any_point_is_told_and_nothing_leaks(void **state)
         open_room(&one, "sum", 2, 1, 2);
         uint64_t live = gp_mem_live();
         gp_mem_refuse_at(n);
-        int rc = gp_sitting_run(&one.sitting, one.engine, rig.model, &complete, &err);
+        int rc = gp_sitting_run(&one.sitting, one.engine, engine_rig.model, &complete, &err);
         bool refused = gp_mem_refused();
         gp_mem_refuse_at(0);
         assert_int_equal(gp_mem_live(), live + one.count);
@@ -350,23 +350,6 @@ static void memory_refused_at_any_point_is_told_and_nothing_leaks(void **state)
             break;
         assert_true(n < 10000);
     }
-}
-
-static int open_rig(void **state)
-{
-    struct test_model m;
-
-    (void)state;
-    engine_rig_model(&m);
-    engine_rig_open(&rig, &m, NULL);
-    return 0;
-}
-
-static int close_rig(void **state)
-{
-    (void)state;
-    engine_rig_close(&rig);
-    return 0;
 }
 
 int main(void)
@@ -386,5 +369,5 @@ int main(void)
         cmocka_unit_test(memory_refused_at_any_point_is_told_and_nothing_leaks),
     };
 
-    return cmocka_run_group_tests(tests, open_rig, close_rig);
+    return cmocka_run_group_tests(tests, engine_rig_setup, engine_rig_teardown);
 }
