@@ -440,7 +440,7 @@ static void texts_too_long_or_too_deep_are_compared_as_they_are(void **state)
 {
     static const char *const openers[] = {"(",     "\\sqrt{", "\\frac{1}{", "-(", "\\{",
                                           "\\{1,", "|",       "\\sin(",     "{",  "x^{"};
-    static char text[20000], other[20000];
+    static char text[20000], other[sizeof text + 1];
 
     (void)state;
     for (size_t i = 0; i < COUNT(openers); i++) {
