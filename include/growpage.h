@@ -159,6 +159,8 @@ struct gp_engine_options {
     uint32_t context;          /* tokens of one request; 0: the model's                        */
     uint32_t max_seqs;         /* requests running at once                                     */
     uint32_t max_batch_tokens; /* rows of one step                                             */
+    double max_stall;          /* a step beside a prompt over one without, in time, at most: rows of
+                                  prompts are spread so, while others decode; 0: no limit       */
     uint32_t max_waiting;      /* requests that may wait; more are GP_EAGAIN                   */
     uint32_t watermark;        /* pages that growth leaves free                                */
     bool no_prefix_cache;      /* share no pages between requests that begin alike             */

@@ -243,6 +243,7 @@ static void init_eval(struct gp_settings *s)
 
 static void init_serve(struct gp_settings *s)
 {
+    s->engine.max_stall = 3;
     s->host = "127.0.0.1";
     s->port = 8080;
     s->shutdown_seconds = 30;

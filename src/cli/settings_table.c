@@ -356,6 +356,9 @@ const struct gp_option gp_settings_table[] = {
     {GP_OPTION_UINT, "-b --max-batch-tokens --batch-size --max-num-batched-tokens", "N",
      "tokens of one step (default: 512)", ASK | SERVE, AT(engine.max_batch_tokens), .min = 1,
      .max = GP_LIMIT_BATCH_TOKENS},
+    {GP_OPTION_DOUBLE, "--max-stall", "X",
+     "while answers are written, a step that reads prompts takes about X times one that does not, "
+     "at most; 0: no limit (default: 3)", SERVE, AT(engine.max_stall), .max = 1000},
 
     SECTION("Sampling"),
     {GP_OPTION_FLOAT, "--temp --temperature", "T",

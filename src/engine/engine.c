@@ -166,6 +166,8 @@ static int check_options(struct gp_engine_options *o, const struct gp_model *mod
     if (!rc && o->max_batch_tokens < o->max_seqs)
         rc = gp_fail(err, GP_EINVAL, "max-batch-tokens: %u is less than max-seqs, %u",
                      o->max_batch_tokens, o->max_seqs);
+    if (!rc && !(o->max_stall == 0 || (o->max_stall >= 1 && o->max_stall <= 1000)))
+        rc = gp_fail(err, GP_EINVAL, "max-stall: %g; 0, or 1 to 1000", o->max_stall);
     if (!rc)
         rc = check_range("max-waiting", o->max_waiting, 0, 65536, err);
     if (!rc)
@@ -339,6 +341,7 @@ int gp_engine_open(struct gp_engine **out, const struct gp_model *model,
         return gp_fail(err, GP_ENOMEM, "engine: out of memory");
     engine->model = model;
     engine->options = *options;
+    engine->pace.stall = options->max_stall;
     engine->news_fd = engine->work_fd = -1;
     int rc = check_options(&engine->options, model, err);
 

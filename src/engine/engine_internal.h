@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/workers.h"
+#include "engine/pace.h"
 #include "engine/sched.h"
 #include "engine/slab.h"
 #include "growpage.h"
@@ -172,6 +173,7 @@ struct gp_engine {
     struct gp_workers *workers;
     struct gp_pool *pool;
     struct gp_sched *sched;
+    struct gp_pace pace;
     struct gp_forward *forward;
     struct gp_cache cache;
     size_t pool_bytes;

@@ -124,7 +124,8 @@ int gp_sched_open(struct gp_sched **out, struct gp_pool *pool,
 
     if (!s)
         return gp_fail(err, GP_ENOMEM, "scheduler: out of memory");
-    *s = (struct gp_sched){.pool = pool, .options = *options, .ops = *ops};
+    *s = (struct gp_sched){
+        .pool = pool, .options = *options, .ops = *ops, .prompt_rows = UINT32_MAX};
     if (!take_memory(s)) {
         free_memory(s);
         return gp_fail(err, GP_ENOMEM,

@@ -102,6 +102,7 @@ struct gp_plan {
     struct gp_run *runs; /* [max_seqs] */
     uint32_t run_count;
     uint32_t row_count;
+    uint32_t decode_rows; /* of row_count: those of sequences that decode */
 };
 
 struct gp_sched_ops {
@@ -185,6 +186,11 @@ bool gp_sched_may_fork(const struct gp_seq *seq);
  * nothing is left, or *stuck is set and the next plan goes on with the others, or a compaction has
  * to be finished first. */
 bool gp_sched_plan(struct gp_sched *sched, struct gp_plan *plan, struct gp_seq **stuck);
+
+/* From the next plan on: with decode rows in a plan, at most so many rows of prompts and replays
+ * beside them.  UINT32_MAX, as at first: what the step holds.  0 holds prompts up, and must not
+ * stay. */
+void gp_sched_limit_prompts(struct gp_sched *sched, uint32_t rows);
 
 /* Rows of a run that find their keys and values in place: the first so many of it. */
 uint32_t gp_sched_stored(const struct gp_sched *sched, const struct gp_run *run);

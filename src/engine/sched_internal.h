@@ -38,6 +38,7 @@ struct gp_sched {
 
     struct gp_run *runs;  /* [max_seqs] the plan's                  */
     struct gp_plan *plan; /* the one that is being made, or NULL    */
+    uint32_t prompt_rows; /* of a plan with decode rows, at most    */
     bool preempted;       /* somebody, since the plan began         */
     bool batch_open;      /* static batching: members may still be admitted */
     uint32_t batch_pages; /* ... that those there are hold at their most    */

@@ -5,8 +5,8 @@
  * 1. Decode rows: one for every running sequence that has computed all but its last token, oldest
  *    first.  A stream that people are reading does not wait for somebody else's prompt; and there
  *    is always room, since a step has at least as many rows as sequences may run.
- * 2. Chunks of prompts and replays, oldest first, from the rows that are left.  Several sequences
- *    may be half-way through.
+ * 2. Chunks of prompts and replays, oldest first, from the rows that are left; beside decode rows
+ *    no more of them than the limit says (pace.h).  Several sequences may be half-way through.
  *    (Under static batching admissions come first, and decode rows wait for all prompts:
  *    sched_static.c.)
  * 3. Admissions from the front of the queue, and nobody past a front that does not fit: an old
@@ -32,8 +32,8 @@
  *     by one.  If that was not enough it is alone, holds every page there is, and can neither grow
  *     nor compress: it ends, with a reason, instead of blocking the rest.
  *   - It is in a prompt or a replay: step 1 spent at most one row on each of the others, so a row
- *     is left, and step 2 begins with it.  Its pages are held; a boundary inside is repeated from
- *     the log.
+ *     is left, and step 2 begins with it, unless the limit keeps it waiting, which it does for one
+ *     plan.  Its pages are held; a boundary inside is repeated from the log.
  *
  * The oldest (or the one that has computed most) gives way to nobody, so it finishes after finitely
  * many plans, and then another is.  With nobody running, the front of the queue is admitted if the
@@ -60,14 +60,20 @@ static bool is_decoding(const struct gp_seq *seq)
     return seq->computed >= seq->prefill_count && remaining(seq) == 1;
 }
 
+/* For prompts, replays and admissions. */
 static uint32_t rows_left(const struct gp_sched *s, const struct gp_plan *plan)
 {
-    return s->options.max_batch_tokens - plan->row_count;
+    uint32_t left = s->options.max_batch_tokens - plan->row_count;
+    uint32_t taken = plan->row_count - plan->decode_rows;
+
+    if (plan->decode_rows == 0 || s->prompt_rows - taken >= left)
+        return left;
+    return s->prompt_rows - taken;
 }
 
 static void add_run(struct gp_sched *s, struct gp_plan *plan, struct gp_seq *seq, uint32_t count)
 {
-    gp_assert(count > 0 && count <= rows_left(s, plan));
+    gp_assert(count > 0 && count <= s->options.max_batch_tokens - plan->row_count);
     gp_assert(plan->run_count < s->options.max_seqs);
     plan->runs[plan->run_count++] = (struct gp_run){
         .seq = seq,
@@ -120,6 +126,7 @@ static void plan_decodes(struct gp_sched *s, struct gp_plan *plan, struct gp_seq
             add_run(s, plan, seq, 1);
         next = seq->next;
     }
+    plan->decode_rows = plan->row_count;
 }
 
 /* As many rows of a prompt or a replay as there are slots before the next boundary, rows before the
@@ -178,6 +185,11 @@ static void plan_admissions(struct gp_sched *s, struct gp_plan *plan, struct gp_
             return;
         }
     }
+}
+
+void gp_sched_limit_prompts(struct gp_sched *sched, uint32_t rows)
+{
+    sched->prompt_rows = rows;
 }
 
 bool gp_sched_plan(struct gp_sched *sched, struct gp_plan *plan, struct gp_seq **stuck)

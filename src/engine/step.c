@@ -365,11 +365,14 @@ uint32_t gp_engine_step(struct gp_engine *engine)
 
     gp_mem_freeze();
     gp_requests_drain(engine);
+    gp_sched_limit_prompts(engine->sched, gp_pace_rows(&engine->pace));
     bool planned = gp_sched_plan(engine->sched, &plan, &stuck);
 
     if (stuck)
         end_stuck(engine, stuck);
     if (planned) {
+        uint64_t start = gp_clock_ns();
+
         rows = plan.row_count;
         count_rows(engine, &plan);
         uint32_t wanted = run_rows(engine, &plan);
@@ -378,6 +381,8 @@ uint32_t gp_engine_step(struct gp_engine *engine)
         if (engine->tap_counts)
             gp_measure_tap(engine, &plan);
         draw_tokens(engine, &plan, wanted);
+        gp_pace_ran(&engine->pace, plan.decode_rows, rows - plan.decode_rows,
+                    gp_clock_ns() - start);
     }
     bool compacted = gp_compaction_advance(engine, rows);
 

@@ -615,6 +615,9 @@ static void impossible_options_are_named(void **state)
     REFUSED(o.max_seqs = 0, "max-seqs");
     REFUSED(o.max_seqs = 1000, "max-seqs");
     REFUSED(o.max_batch_tokens = 8, "max-batch-tokens");
+    REFUSED(o.max_stall = 0.5, "max-stall");
+    REFUSED(o.max_stall = -1, "max-stall");
+    REFUSED(o.max_stall = 1e9, "max-stall");
     REFUSED(o.context = 1, "ctx-size");
     REFUSED(o.threads = 5000, "threads");
     REFUSED(o.kv_type = "q3", "kv-type");

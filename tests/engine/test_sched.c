@@ -58,6 +58,37 @@ static void prompts_run_in_chunks_and_together(void **state)
     rig_close(&rig);
 }
 
+static void prompts_beside_decode_rows_can_be_limited(void **state)
+{
+    rig_open(&rig, 32, (struct gp_sched_options){.max_batch_tokens = 16});
+    struct gp_seq *a = rig_add(&rig, 20, "full");
+
+    (void)state;
+    /* Alone a prompt has all rows: nobody waits. */
+    gp_sched_limit_prompts(rig.sched, 3);
+    assert_true(rig_plan(&rig));
+    assert_int_equal(rig_rows(&rig, a), 16);
+    rig_run(&rig);
+    rig_step(&rig);
+    struct gp_seq *b = rig_add(&rig, 20, "full"), *c = rig_add(&rig, 2, "full");
+
+    assert_true(rig_plan(&rig));
+    assert_int_equal(rig.plan.decode_rows, 1);
+    assert_int_equal(rig_rows(&rig, a), 1);
+    assert_int_equal(rig_rows(&rig, b), 3);
+    assert_int_equal(rig_rows(&rig, c), 0);
+    rig_run(&rig);
+    gp_sched_limit_prompts(rig.sched, 0);
+    assert_true(rig_plan(&rig));
+    assert_int_equal(rig.plan.row_count, 1);
+    rig_run(&rig);
+    gp_sched_limit_prompts(rig.sched, UINT32_MAX);
+    assert_true(rig_plan(&rig));
+    assert_int_equal(rig_rows(&rig, b), 15);
+    rig_run(&rig);
+    rig_close(&rig);
+}
+
 static void decode_rows_come_before_prompts(void **state)
 {
     rig_open(&rig, 32, (struct gp_sched_options){.max_batch_tokens = 8});
@@ -625,6 +656,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(prompt_runs_then_one_row_a_step),
         cmocka_unit_test(prompts_run_in_chunks_and_together),
+        cmocka_unit_test(prompts_beside_decode_rows_can_be_limited),
         cmocka_unit_test(decode_rows_come_before_prompts),
         cmocka_unit_test(oldest_prompt_moves_beside_decodes),
         cmocka_unit_test(mean_of_pages_counts_each_decode_step_once),

@@ -93,8 +93,10 @@ struct world {
     uint32_t step;
     uint32_t hook_preempts; /* one step in so many preempts somebody; 0: none */
     bool takes_refused;
-    uint32_t batch;    /* static batching: the one that runs, or ran last */
-    bool batch_begins; /* none of it has decoded                          */
+    bool paced;           /* prompts are limited beside decode rows */
+    uint32_t prompt_rows; /* ... to so many rows now                 */
+    uint32_t batch;       /* static batching: the one that runs, or ran last */
+    bool batch_begins;    /* none of it has decoded                          */
     uint64_t batch_pages;
     struct marks *marks;
 };
@@ -443,6 +445,8 @@ static void open_world(struct world *w, uint64_t seed, struct marks *marks)
     w->rng.state = seed;
     w->marks = marks;
     w->step = w->over = w->batch = 0;
+    w->paced = one_in(rng, 3);
+    w->prompt_rows = UINT32_MAX;
     w->takes_refused = false;
     memset(w->written_at, 0xff, sizeof w->written_at);
     w->options = (struct gp_sched_options){
@@ -809,8 +813,20 @@ static void check_runs(struct world *w, const struct gp_plan *plan)
             CHECK(w, plan->runs[j].seq != plan->runs[i].seq);
     }
     CHECK(w, rows == plan->row_count && rows <= w->options.max_batch_tokens);
+    CHECK(w, plan->decode_rows == 0 || rows - plan->decode_rows <= w->prompt_rows);
     if (prefills > 1)
         w->marks->prefill_overlap++;
+}
+
+/* As the engine's pace does: another number every time, and 0 never twice. */
+static void limit_prompts(struct world *w)
+{
+    uint32_t rows = between(&w->rng, w->prompt_rows == 0, 5);
+
+    if (!w->paced)
+        return;
+    w->prompt_rows = rows == 5 ? UINT32_MAX : rows;
+    gp_sched_limit_prompts(w->sched, w->prompt_rows);
 }
 
 static void take_step(struct world *w)
@@ -821,6 +837,8 @@ static void take_step(struct world *w)
     arrive_and_leave(w);
     preempt_somebody(w);
     bool busy = gp_sched_running(w->sched) + gp_sched_waiting(w->sched) > 0;
+
+    limit_prompts(w);
     bool planned = gp_sched_plan(w->sched, &plan, &stuck);
 
     CHECK(w, planned == (plan.row_count > 0));
