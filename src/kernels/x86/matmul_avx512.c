@@ -1,33 +1,40 @@
-/* Products with packed matrices: the walk over rows and groups, as in matmul_avx2.c. */
+/* Products with packed matrices: the walk over rows and groups. */
+#include "kernels/internal.h"
 #include "kernels/x86/simd_avx512.h"
 #include "kernels/x86/x86.h"
 
 #define ROWS GP_TILE_ROWS_AVX512
 
-/* Activations that are walked over for every group should stay in the second-level cache, a
- * quarter of a usual one at most. */
-#define PANEL_BYTES 262144u
+/* Weights that every tile of rows walks over should stay in the second-level cache: a quarter of
+ * the smallest that a processor of this level has. */
+#define CHUNK_BYTES 262144u
 
-static void matmul_tiles(gp_matmul_cut_tile_fn *tile, const struct gp_matrix *w,
-                         const struct gp_activations *a, float *y, size_t y_stride,
-                         uint32_t out_begin, uint32_t out_end)
+/* The groups of a chunk meet one tile of rows after the other: a tile's activations, which lie in
+ * rows far apart, stay in the first-level cache, and the groups come one after the other, as the
+ * prefetcher likes it. */
+static void matmul_blocks(const struct gp_matrix *w, const struct gp_activations *a, float *y,
+                          size_t y_stride, uint32_t out_begin, uint32_t out_end)
 {
-    const uint32_t fit = PANEL_BYTES / w->n_in / ROWS * ROWS;
-    const uint32_t panel_rows = fit ? fit : ROWS;
+    gp_matmul_job_fn *const run = gp_matmul_block_job_avx512(w->type);
+    const size_t fit = CHUNK_BYTES / gp_layout_group_bytes(w->type, w->n_in);
+    const uint32_t chunk = (fit ? (uint32_t)fit : 1) * GP_MATRIX_ROWS;
 
-    for (uint32_t begin = 0; begin < a->row_count; begin += panel_rows) {
-        const uint32_t left = a->row_count - begin;
-        const uint32_t end = begin + (left < panel_rows ? left : panel_rows);
+    for (uint32_t o = out_begin; o < out_end; o += chunk)
+        for (uint32_t r = 0; r < a->row_count; r += ROWS) {
+            const uint32_t left = a->row_count - r;
+            const struct gp_matmul_job job = {
+                .w = w,
+                .out_begin = o,
+                .out_end = out_end - o < chunk ? out_end : o + chunk,
+                .a = a,
+                .row = r,
+                .row_count = left < ROWS ? left : ROWS,
+                .y = y + r * y_stride,
+                .y_stride = y_stride,
+            };
 
-        for (uint32_t o = out_begin; o < out_end; o += GP_MATRIX_ROWS) {
-            const uint32_t out_left = out_end - o;
-            const uint32_t out_count = out_left < GP_MATRIX_ROWS ? out_left : GP_MATRIX_ROWS;
-
-            for (uint32_t r = begin; r < end; r += ROWS)
-                tile(w, o, out_count, a, r, end - r < ROWS ? end - r : ROWS, y + r * y_stride + o,
-                     y_stride);
+            run(&job);
         }
-    }
 }
 
 static void matmul(const struct gp_matrix *w, const struct gp_activations *a, float *y,
@@ -36,7 +43,7 @@ static void matmul(const struct gp_matrix *w, const struct gp_activations *a, fl
     if (gp_type_info(w->type)->activation == GP_ACTIVATION_F32)
         gp_matmul_float_avx512(w, a, y, y_stride, out_begin, out_end);
     else
-        matmul_tiles(gp_matmul_block_tile_avx512(w->type), w, a, y, y_stride, out_begin, out_end);
+        matmul_blocks(w, a, y, y_stride, out_begin, out_end);
 }
 
 void gp_matmul_init_avx512(struct gp_kernels *k)

@@ -5,7 +5,10 @@
  * with the broadcast dword of four activation codes and adds the four products to an int32 lane,
  * exactly.  It wants the codes of the weights unsigned.  Those of Q8_0 and IQ4_NL have their sign
  * bit turned, which adds 128; what is too much, here and in the formats that have a middle (8, 16,
- * 32), is taken from the sum of the activation codes, exactly, where the lane begins. */
+ * 32), is taken from the sum of the activation codes, exactly, where the lane begins.
+ *
+ * The lines of up to 32 columns are decoded once and stay in eight registers while the rows of
+ * activations pass, four at a time: as many chains of products as hide each other's latency. */
 #include "base/assert.h"
 #include "kernels/x86/simd_avx512.h"
 #include "kernels/x86/x86.h"
@@ -15,6 +18,7 @@
 /* How far ahead a single row asks for codes, in blocks of 32. */
 #define PREFETCH_BYTES 4096u
 
+/* A group of weight rows and some rows of activations. */
 struct tile {
     const uint8_t *codes; /* of the group's first block */
     const uint8_t *scales;
@@ -24,23 +28,26 @@ struct tile {
     const int32_t *sum[ROWS];
 };
 
-static struct tile tile_at(const struct gp_matrix *w, uint32_t out_row,
-                           const struct gp_activations *a, uint32_t row, uint32_t row_count)
+static void tile_set_group(struct tile *t, const struct gp_matrix *w, uint32_t out_row)
+{
+    t->codes = gp_matrix_group(w, out_row);
+    t->scales = t->codes + t->block_count * GP_MATRIX_ROWS * gp_layout_of(w->type).code_bytes;
+}
+
+/* Rows past the last repeat it and are not stored. */
+static void tile_set_rows(struct tile *t, const struct gp_matrix *w, const struct gp_activations *a,
+                          uint32_t row, uint32_t row_count)
 {
     const uint32_t elems = gp_type_info(w->type)->block_elems;
-    struct tile t;
 
-    t.block_count = w->n_in / elems;
-    t.codes = gp_matrix_group(w, out_row);
-    t.scales = t.codes + t.block_count * GP_MATRIX_ROWS * gp_layout_of(w->type).code_bytes;
-    for (uint32_t r = 0; r < ROWS; r++) { /* rows past the last repeat it and are not stored */
+    t->block_count = w->n_in / elems;
+    for (uint32_t r = 0; r < ROWS; r++) {
         const size_t at = (size_t)(row + (r < row_count ? r : row_count - 1)) * a->k;
 
-        t.q[r] = a->q + at;
-        t.scale[r] = a->scale + at / elems;
-        t.sum[r] = a->sum + at / 32;
+        t->q[r] = a->q + at;
+        t->scale[r] = a->scale + at / elems;
+        t->sum[r] = a->sum + at / 32;
     }
-    return t;
 }
 
 GP_INLINE __m512i load_line(const uint8_t *codes, size_t line)
@@ -48,17 +55,49 @@ GP_INLINE __m512i load_line(const uint8_t *codes, size_t line)
     return _mm512_loadu_si512(codes + line * 64);
 }
 
-/* sum + codes of a line times the four activation codes at q, for every row. */
-GP_INLINE void add_line(__m512i sum[ROWS], __m512i codes, const struct tile *t, size_t at,
-                        uint32_t rows)
-{
-    GP_UNROLL
-    for (uint32_t r = 0; r < rows; r++) {
-        int32_t four;
+/* Four activation codes, wherever they lie. */
+typedef int32_t four_codes __attribute__((may_alias, aligned(1)));
 
-        memcpy(&four, t->q[r] + at, sizeof four);
-        sum[r] = _mm512_dpbusd_epi32(sum[r], codes, _mm512_set1_epi32(four));
+/* sum + codes of a line times the four activation codes at q.  In assembly, for gcc 12 broadcasts
+ * into a register first, and copies the sum before and after. */
+GP_INLINE __m512i dot4(__m512i sum, __m512i codes, const int8_t *q)
+{
+    __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(codes), "m"(*(const four_codes *)q));
+    return sum;
+}
+
+/* factor times the sum of some activation codes, which fits 16 bits, in every lane. */
+GP_INLINE __m512i times_sum(__m512i factor, const int32_t *sum)
+{
+    __m512i product = _mm512_setzero_si512();
+
+    __asm__("vpdpwssd %2%{1to16%}, %1, %0" : "+v"(product) : "v"(factor), "m"(*sum));
+    return product;
+}
+
+/* Rows that pass the lines of a part together. */
+#define TOGETHER 4u
+
+/* sum[r] + the lines times the activation codes at q[r] + at, for rows [first, first + n). */
+GP_INLINE void add_lines(__m512i sum[TOGETHER], const __m512i *codes, uint32_t lines,
+                         const struct tile *t, size_t at, uint32_t first, uint32_t n)
+{
+    const int8_t *q[TOGETHER];
+
+    GP_UNROLL
+    for (uint32_t r = 0; r < n; r++)
+        q[r] = t->q[first + r] + at;
+    GP_UNROLL
+    for (uint32_t line = 0; line < lines; line++) {
+        GP_UNROLL
+        for (uint32_t r = 0; r < n; r++)
+            sum[r] = dot4(sum[r], codes[line], q[r] + line * 4);
     }
+}
+
+GP_INLINE uint32_t together(uint32_t rows, uint32_t first)
+{
+    return rows - first < TOGETHER ? rows - first : TOGETHER;
 }
 
 /* Bits of `bits` that are set in `mask` join `codes`. */
@@ -118,10 +157,21 @@ GP_INLINE __m512i half_codes(enum gp_type type, const uint8_t *codes, uint32_t p
     return c;
 }
 
+/* The eight lines of 32 columns, unsigned. */
+GP_INLINE void decode_block(enum gp_type type, const uint8_t *codes, __m512i out[8])
+{
+    GP_UNROLL
+    for (uint32_t i = 0; i < 8; i++)
+        out[i] = type == GP_TYPE_Q8_0
+                     ? _mm512_xor_si512(load_line(codes, i), _mm512_set1_epi8(-128))
+                     : half_codes(type, codes, i / 4, i % 4);
+}
+
 GP_INLINE void tile_block(enum gp_type type, const struct tile *t, uint32_t rows, struct target to)
 {
     const bool has_min = type == GP_TYPE_Q4_1 || type == GP_TYPE_Q5_1;
-    const int32_t bias = has_min ? 0 : type == GP_TYPE_Q4_0 ? 8 : type == GP_TYPE_Q5_0 ? 16 : 128;
+    const int32_t middle = type == GP_TYPE_Q4_0 ? 8 : type == GP_TYPE_Q5_0 ? 16 : 128;
+    const __m512i bias = _mm512_set1_epi32(-middle & 0xffff);
     const size_t lines = type == GP_TYPE_Q8_0                           ? 8
                          : type == GP_TYPE_Q5_0 || type == GP_TYPE_Q5_1 ? 5
                                                                         : 4;
@@ -134,28 +184,27 @@ GP_INLINE void tile_block(enum gp_type type, const struct tile *t, uint32_t rows
         const uint8_t *codes = t->codes + b * lines * 64;
         const uint8_t *scales = t->scales + b * (has_min ? 64 : 32);
         const __m512 d = load_halves(scales);
-        __m512i sum[ROWS];
+        __m512i c[8];
 
         if (rows == 1)
             prefetch_ahead(codes + PREFETCH_BYTES, lines * 64);
+        decode_block(type, codes, c);
         GP_UNROLL
-        for (uint32_t r = 0; r < rows; r++)
-            sum[r] = _mm512_set1_epi32(-bias * t->sum[r][b]);
-        for (uint32_t line = 0; line < (type == GP_TYPE_Q8_0 ? 8 : 4); line++) {
-            if (type == GP_TYPE_Q8_0) {
-                add_line(sum, _mm512_xor_si512(load_line(codes, line), _mm512_set1_epi8(-128)), t,
-                         b * 32 + line * 4, rows);
-                continue;
+        for (uint32_t r = 0; r < rows; r += TOGETHER) {
+            const uint32_t n = together(rows, r);
+            __m512i sum[TOGETHER];
+
+            GP_UNROLL
+            for (uint32_t i = 0; i < n; i++)
+                sum[i] = has_min ? _mm512_setzero_si512() : times_sum(bias, &t->sum[r + i][b]);
+            add_lines(sum, c, 8, t, b * 32, r, n);
+            GP_UNROLL
+            for (uint32_t i = 0; i < n; i++) {
+                acc[r + i] = add_block(acc[r + i], d, t->scale[r + i][b], sum[i]);
+                if (has_min)
+                    acc[r + i] = add_block(acc[r + i], load_halves(scales + 32), t->scale[r + i][b],
+                                           _mm512_set1_epi32(t->sum[r + i][b]));
             }
-            add_line(sum, half_codes(type, codes, 0, line), t, b * 32 + line * 4, rows);
-            add_line(sum, half_codes(type, codes, 1, line), t, b * 32 + 16 + line * 4, rows);
-        }
-        GP_UNROLL
-        for (uint32_t r = 0; r < rows; r++) {
-            acc[r] = add_block(acc[r], d, t->scale[r][b], sum[r]);
-            if (has_min)
-                acc[r] = add_block(acc[r], load_halves(scales + 32), t->scale[r][b],
-                                   _mm512_set1_epi32(t->sum[r][b]));
         }
     }
     store_rows(to, acc, rows);
@@ -176,26 +225,32 @@ GP_INLINE void add_part(const uint8_t *codes, uint32_t j, const struct tile *t, 
     const __m128i half_down = _mm_cvtsi32_si128(j % 2 ? 4 : 0);
     const __m128i bit_down = _mm_cvtsi32_si128(j < 4 ? 0 : (int)j - 4);
     const __m128i bit_up = _mm_cvtsi32_si128(j < 4 ? 4 - (int)j : 0);
-    __m512i sum[ROWS];
+    __m512i c[8];
 
     GP_UNROLL
-    for (uint32_t r = 0; r < rows; r++)
-        sum[r] = _mm512_setzero_si512();
     for (uint32_t line = 0; line < 8; line++) {
-        __m512i c = _mm512_srl_epi16(load_line(codes, j / 2 * 8 + line), half_down);
-
-        c = _mm512_and_si512(c, _mm512_set1_epi8(15));
+        c[line] = _mm512_srl_epi16(load_line(codes, j / 2 * 8 + line), half_down);
+        c[line] = _mm512_and_si512(c[line], _mm512_set1_epi8(15));
         if (five) {
             const __m512i bits = load_line(codes, 32 + line);
 
-            c = join(c, _mm512_sll_epi16(_mm512_srl_epi16(bits, bit_down), bit_up),
-                     _mm512_set1_epi8(16));
+            c[line] = join(c[line], _mm512_sll_epi16(_mm512_srl_epi16(bits, bit_down), bit_up),
+                           _mm512_set1_epi8(16));
         }
-        add_line(sum, c, t, at + j * 32 + line * 4, rows);
     }
     GP_UNROLL
-    for (uint32_t r = 0; r < rows; r++)
-        total[r] = _mm512_add_epi32(total[r], _mm512_mullo_epi32(sum[r], sub));
+    for (uint32_t r = 0; r < rows; r += TOGETHER) {
+        const uint32_t n = together(rows, r);
+        __m512i sum[TOGETHER];
+
+        GP_UNROLL
+        for (uint32_t i = 0; i < n; i++)
+            sum[i] = _mm512_setzero_si512();
+        add_lines(sum, c, 8, t, at + j * 32, r, n);
+        GP_UNROLL
+        for (uint32_t i = 0; i < n; i++)
+            total[r + i] = _mm512_add_epi32(total[r + i], _mm512_mullo_epi32(sum[i], sub));
+    }
 }
 
 /* Minima times sums of 32 activation codes (each at most 4064, so a pair fits a dword). */
@@ -280,23 +335,29 @@ GP_INLINE void add_part_q6(const uint8_t *codes, uint32_t j, const struct tile *
     const size_t high_line = 32 + half * 8 + j % 2 * 4;
     const __m128i low_down = _mm_cvtsi32_si128(quarter / 2 * 4);
     const __m128i high_down = _mm_cvtsi32_si128((int)quarter * 2);
-    __m512i sum[ROWS];
+    __m512i c[4];
 
-    GP_UNROLL
-    for (uint32_t r = 0; r < rows; r++)
-        sum[r] = _mm512_set1_epi32(bias[r][j % 4 * 4 + j / 4]);
     GP_UNROLL
     for (uint32_t line = 0; line < 4; line++) {
         const __m512i low = _mm512_srl_epi16(load_line(codes, low_line + line), low_down);
         const __m512i high = _mm512_srl_epi16(load_line(codes, high_line + line), high_down);
-        const __m512i c = join(_mm512_and_si512(low, _mm512_set1_epi8(15)),
-                               _mm512_slli_epi16(high, 4), _mm512_set1_epi8(0x30));
 
-        add_line(sum, c, t, at + j * 16 + line * 4, rows);
+        c[line] = join(_mm512_and_si512(low, _mm512_set1_epi8(15)), _mm512_slli_epi16(high, 4),
+                       _mm512_set1_epi8(0x30));
     }
     GP_UNROLL
-    for (uint32_t r = 0; r < rows; r++)
-        total[r] = _mm512_add_epi32(total[r], _mm512_mullo_epi32(sum[r], sub));
+    for (uint32_t r = 0; r < rows; r += TOGETHER) {
+        const uint32_t n = together(rows, r);
+        __m512i sum[TOGETHER];
+
+        GP_UNROLL
+        for (uint32_t i = 0; i < n; i++)
+            sum[i] = _mm512_set1_epi32(bias[r + i][j % 4 * 4 + j / 4]);
+        add_lines(sum, c, 4, t, at + j * 16, r, n);
+        GP_UNROLL
+        for (uint32_t i = 0; i < n; i++)
+            total[r + i] = _mm512_add_epi32(total[r + i], _mm512_mullo_epi32(sum[i], sub));
+    }
 }
 
 GP_INLINE void tile_q6_k(const struct tile *t, uint32_t rows, struct target to)
@@ -348,107 +409,97 @@ GP_INLINE void tile_rows(enum gp_type type, const struct tile *t, uint32_t rows,
         tile_block(type, t, rows, to);
 }
 
-GP_INLINE void tile_of(enum gp_type type, const struct gp_matrix *w, uint32_t out_row,
-                       uint32_t out_count, const struct gp_activations *a, uint32_t row,
-                       uint32_t row_count, float *y, size_t y_stride)
+GP_INLINE void groups_of(enum gp_type type, const struct gp_matmul_job *job, uint32_t rows)
 {
-    const struct tile t = tile_at(w, out_row, a, row, row_count);
-    const struct target to = {y, y_stride, row_count, lanes_left(out_count)};
+    struct tile t;
 
-    if (row_count == 1)
-        tile_rows(type, &t, 1, to);
-    else if (row_count == 2)
-        tile_rows(type, &t, 2, to);
-    else if (row_count <= 4)
-        tile_rows(type, &t, 4, to);
+    tile_set_rows(&t, job->w, job->a, job->row, job->row_count);
+    for (uint32_t o = job->out_begin; o < job->out_end; o += GP_MATRIX_ROWS) {
+        tile_set_group(&t, job->w, o);
+        tile_rows(type, &t, rows,
+                  (struct target){job->y + o, job->y_stride, job->row_count,
+                                  lanes_left(job->out_end - o)});
+    }
+}
+
+GP_INLINE void rows_of(enum gp_type type, const struct gp_matmul_job *job)
+{
+    if (job->row_count == 1)
+        groups_of(type, job, 1);
+    else if (job->row_count == 2)
+        groups_of(type, job, 2);
+    else if (job->row_count <= 4)
+        groups_of(type, job, 4);
     else
-        tile_rows(type, &t, 8, to);
+        groups_of(type, job, 8);
 }
 
-static void tile_of_q8_0(const struct gp_matrix *w, uint32_t out_row, uint32_t out_count,
-                         const struct gp_activations *a, uint32_t row, uint32_t row_count, float *y,
-                         size_t y_stride)
+static void rows_of_q8_0(const struct gp_matmul_job *job)
 {
-    tile_of(GP_TYPE_Q8_0, w, out_row, out_count, a, row, row_count, y, y_stride);
+    rows_of(GP_TYPE_Q8_0, job);
 }
 
-static void tile_of_q4_0(const struct gp_matrix *w, uint32_t out_row, uint32_t out_count,
-                         const struct gp_activations *a, uint32_t row, uint32_t row_count, float *y,
-                         size_t y_stride)
+static void rows_of_q4_0(const struct gp_matmul_job *job)
 {
-    tile_of(GP_TYPE_Q4_0, w, out_row, out_count, a, row, row_count, y, y_stride);
+    rows_of(GP_TYPE_Q4_0, job);
 }
 
-static void tile_of_q4_1(const struct gp_matrix *w, uint32_t out_row, uint32_t out_count,
-                         const struct gp_activations *a, uint32_t row, uint32_t row_count, float *y,
-                         size_t y_stride)
+static void rows_of_q4_1(const struct gp_matmul_job *job)
 {
-    tile_of(GP_TYPE_Q4_1, w, out_row, out_count, a, row, row_count, y, y_stride);
+    rows_of(GP_TYPE_Q4_1, job);
 }
 
-static void tile_of_q5_0(const struct gp_matrix *w, uint32_t out_row, uint32_t out_count,
-                         const struct gp_activations *a, uint32_t row, uint32_t row_count, float *y,
-                         size_t y_stride)
+static void rows_of_q5_0(const struct gp_matmul_job *job)
 {
-    tile_of(GP_TYPE_Q5_0, w, out_row, out_count, a, row, row_count, y, y_stride);
+    rows_of(GP_TYPE_Q5_0, job);
 }
 
-static void tile_of_q5_1(const struct gp_matrix *w, uint32_t out_row, uint32_t out_count,
-                         const struct gp_activations *a, uint32_t row, uint32_t row_count, float *y,
-                         size_t y_stride)
+static void rows_of_q5_1(const struct gp_matmul_job *job)
 {
-    tile_of(GP_TYPE_Q5_1, w, out_row, out_count, a, row, row_count, y, y_stride);
+    rows_of(GP_TYPE_Q5_1, job);
 }
 
-static void tile_of_iq4_nl(const struct gp_matrix *w, uint32_t out_row, uint32_t out_count,
-                           const struct gp_activations *a, uint32_t row, uint32_t row_count,
-                           float *y, size_t y_stride)
+static void rows_of_iq4_nl(const struct gp_matmul_job *job)
 {
-    tile_of(GP_TYPE_IQ4_NL, w, out_row, out_count, a, row, row_count, y, y_stride);
+    rows_of(GP_TYPE_IQ4_NL, job);
 }
 
-static void tile_of_q4_k(const struct gp_matrix *w, uint32_t out_row, uint32_t out_count,
-                         const struct gp_activations *a, uint32_t row, uint32_t row_count, float *y,
-                         size_t y_stride)
+static void rows_of_q4_k(const struct gp_matmul_job *job)
 {
-    tile_of(GP_TYPE_Q4_K, w, out_row, out_count, a, row, row_count, y, y_stride);
+    rows_of(GP_TYPE_Q4_K, job);
 }
 
-static void tile_of_q5_k(const struct gp_matrix *w, uint32_t out_row, uint32_t out_count,
-                         const struct gp_activations *a, uint32_t row, uint32_t row_count, float *y,
-                         size_t y_stride)
+static void rows_of_q5_k(const struct gp_matmul_job *job)
 {
-    tile_of(GP_TYPE_Q5_K, w, out_row, out_count, a, row, row_count, y, y_stride);
+    rows_of(GP_TYPE_Q5_K, job);
 }
 
-static void tile_of_q6_k(const struct gp_matrix *w, uint32_t out_row, uint32_t out_count,
-                         const struct gp_activations *a, uint32_t row, uint32_t row_count, float *y,
-                         size_t y_stride)
+static void rows_of_q6_k(const struct gp_matmul_job *job)
 {
-    tile_of(GP_TYPE_Q6_K, w, out_row, out_count, a, row, row_count, y, y_stride);
+    rows_of(GP_TYPE_Q6_K, job);
 }
 
-gp_matmul_cut_tile_fn *gp_matmul_block_tile_avx512(enum gp_type type)
+gp_matmul_job_fn *gp_matmul_block_job_avx512(enum gp_type type)
 {
     switch (type) {
     case GP_TYPE_Q8_0:
-        return tile_of_q8_0;
+        return rows_of_q8_0;
     case GP_TYPE_Q4_0:
-        return tile_of_q4_0;
+        return rows_of_q4_0;
     case GP_TYPE_Q4_1:
-        return tile_of_q4_1;
+        return rows_of_q4_1;
     case GP_TYPE_Q5_0:
-        return tile_of_q5_0;
+        return rows_of_q5_0;
     case GP_TYPE_Q5_1:
-        return tile_of_q5_1;
+        return rows_of_q5_1;
     case GP_TYPE_IQ4_NL:
-        return tile_of_iq4_nl;
+        return rows_of_iq4_nl;
     case GP_TYPE_Q4_K:
-        return tile_of_q4_k;
+        return rows_of_q4_k;
     case GP_TYPE_Q5_K:
-        return tile_of_q5_k;
+        return rows_of_q5_k;
     default:
         gp_assert(type == GP_TYPE_Q6_K);
-        return tile_of_q6_k;
+        return rows_of_q6_k;
     }
 }

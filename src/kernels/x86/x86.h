@@ -30,13 +30,20 @@ uint16_t gp_quantize_half_avx2(const float *x, int8_t q[32]);
 /* The same of the level above, which keeps twice as many rows in registers, and every format. */
 #define GP_TILE_ROWS_AVX512 8u
 
-/* The product of sixteen weight rows from out_row on, cut after out_count outputs, with row_count
- * (1 to GP_TILE_ROWS_AVX512) rows of activations from `row` on, to y [row_count][y_stride]. */
-typedef void gp_matmul_cut_tile_fn(const struct gp_matrix *w, uint32_t out_row, uint32_t out_count,
-                                   const struct gp_activations *a, uint32_t row, uint32_t row_count,
-                                   float *y, size_t y_stride);
+/* Outputs [out_begin, out_end) of row_count (1 to GP_TILE_ROWS_AVX512) rows of activations from
+ * `row` on. */
+struct gp_matmul_job {
+    const struct gp_matrix *w;
+    uint32_t out_begin, out_end; /* out_begin a multiple of GP_MATRIX_ROWS */
+    const struct gp_activations *a;
+    uint32_t row, row_count;
+    float *y; /* of that row, output 0 */
+    size_t y_stride;
+};
 
-gp_matmul_cut_tile_fn *gp_matmul_block_tile_avx512(enum gp_type type);
+typedef void gp_matmul_job_fn(const struct gp_matmul_job *job);
+
+gp_matmul_job_fn *gp_matmul_block_job_avx512(enum gp_type type);
 void gp_matmul_float_avx512(const struct gp_matrix *w, const struct gp_activations *a, float *y,
                             size_t y_stride, uint32_t out_begin, uint32_t out_end);
 float gp_exp_row_avx512(float *x, uint32_t n, float *max_out);
