@@ -137,8 +137,9 @@ static inline size_t gp_kv_elem_offset(enum gp_kv_type type, uint32_t lanes, uin
  * the low bits. */
 #define GP_ROUND_MAGIC 0x1.8p23f
 
-/* Score rows that an attention call works on together, and the queries whose state it keeps. */
-#define GP_ATTENTION_QUERIES 4u
+/* Score rows that an attention call works on together, on the level that takes most, and the
+ * queries whose state it keeps. */
+#define GP_ATTENTION_QUERIES 8u
 #define GP_ATTENTION_PANEL   16u
 
 void gp_kernels_init_ref(struct gp_kernels *k);

@@ -4,8 +4,14 @@
 #include "kernels/x86/simd_avx2.h"
 #include "kernels/x86/x86.h"
 
-#define TILES 4u
+#define QUERIES 4u
+#define TILES   4u
 #include "kernels/x86/attention_driver.h"
+
+GP_INLINE uint32_t tiles_together(uint32_t queries)
+{
+    return TILES / queries;
+}
 
 /* Eight elements from p on; the scales are read where the type has them. */
 GP_INLINE __m256 load_elems(enum gp_kv_type type, const uint8_t *p, __m256 scales)

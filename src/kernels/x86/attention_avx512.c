@@ -5,14 +5,22 @@
 #include "kernels/x86/simd_avx512.h"
 #include "kernels/x86/x86.h"
 
-#define TILES 8u
+#define QUERIES 8u
+#define TILES   8u
 #include "kernels/x86/attention_driver.h"
 
-/* How far ahead keys and values are asked for.  A pool is read from memory, in runs of half a block,
- * the keys from several places at a time, which the processor does not foresee. */
+/* Eight sums hide that each waits for itself; more tiles for few queries would only be more places
+ * to read from. */
+GP_INLINE uint32_t tiles_together(uint32_t queries)
+{
+    return queries == QUERIES ? 2 : TILES / queries;
+}
+
+/* How far ahead keys and values are asked for.  A pool is read from memory, in runs of half a
+ * block, the keys from several places at a time, which the processor does not foresee. */
 #define PREFETCH_BYTES 2048u
 
-/* Registers of values that are added up together. */
+/* Registers of values that are added up together; by eight queries half as many. */
 #define VECTORS 4u
 
 /* Sixteen elements from p on; the scales are read where the type has them. */
@@ -155,10 +163,11 @@ GP_INLINE void add_values(enum gp_kv_type type, const struct gp_kv_view *kv, con
 GP_INLINE void add_split(enum gp_kv_type type, const struct gp_kv_view *kv, const struct part *p,
                          uint32_t queries)
 {
+    const uint32_t vectors = queries > 4 ? VECTORS / 2 : VECTORS;
     uint32_t at = 0;
 
-    for (; at + 16 * VECTORS <= kv->v_dim; at += 16 * VECTORS)
-        add_values(type, kv, p, queries, at, VECTORS, 0xffff);
+    for (; at + 16 * vectors <= kv->v_dim; at += 16 * vectors)
+        add_values(type, kv, p, queries, at, vectors, 0xffff);
     for (; at < kv->v_dim; at += 16)
         add_values(type, kv, p, queries, at, 1, lanes_left(kv->v_dim - at));
 }

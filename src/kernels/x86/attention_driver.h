@@ -1,22 +1,25 @@
 /* What attention does alike on every level: panels, splits, and how splits join.
  *
  * A panel of sixteen queries, heads of a group or rows of a prompt, goes through the cache
- * together, split by split, so that a split is read from memory once; up to four of them share
- * every key and value that is loaded.  A file of a level includes this once, behind its own TILES,
- * and defines the primitives declared here. */
+ * together, split by split, so that a split is read from memory once; up to QUERIES of them share
+ * every key and value that is loaded.  A file of a level includes this once, behind its own QUERIES
+ * and TILES, and defines the primitives declared here. */
 #ifndef GP_KERNELS_X86_ATTENTION_DRIVER_H
 #define GP_KERNELS_X86_ATTENTION_DRIVER_H
 
 #include "kernels/ref/exp.h"
 #include "kernels/x86/simd_avx2.h"
 
-#define QUERIES GP_ATTENTION_QUERIES
-#define PANEL   GP_ATTENTION_PANEL
-#define TILE    GP_TILE_TOKENS
+#define PANEL GP_ATTENTION_PANEL
+#define TILE  GP_TILE_TOKENS
 
+#ifndef QUERIES
+#error "QUERIES, 4 or 8, says how many queries share what is loaded"
+#endif
 #ifndef TILES
 #error "TILES says how many tiles of keys a single query meets at a time"
 #endif
+_Static_assert(QUERIES == 4 || QUERIES == GP_ATTENTION_QUERIES, "the switch of attend_queries");
 
 /* What a split adds to the results of some queries. */
 struct part {
@@ -29,6 +32,9 @@ struct part {
 };
 
 /* ---- what a level defines ---- */
+
+/* How many tiles of keys `queries` queries meet at a time; at most TILES. */
+GP_INLINE uint32_t tiles_together(uint32_t queries);
 
 /* Scores of `queries` queries at `tiles` tiles; out[q] + 16 * tile. */
 GP_INLINE void score_tiles(enum gp_kv_type type, const uint8_t *const key[TILES], uint32_t k_dim,
@@ -53,7 +59,7 @@ GP_INLINE void score_slots(enum gp_kv_type type, const struct gp_kv_view *kv,
                            const float *const q[QUERIES], uint32_t queries, uint32_t begin,
                            uint32_t tile_count, float scale, float *const out[QUERIES])
 {
-    const uint32_t together = TILES / queries;
+    const uint32_t together = tiles_together(queries);
 
     for (uint32_t t = 0; t < tile_count;) {
         const uint8_t *key[TILES];
@@ -134,6 +140,33 @@ GP_INLINE void attend_split(enum gp_kv_type type, const struct gp_kv_view *kv, s
     add_split(type, kv, &p, queries);
 }
 
+/* As many of the panel's queries as go together, from `first` on; their number comes back. */
+GP_INLINE uint32_t attend_queries(enum gp_kv_type type, const struct gp_kv_view *kv,
+                                  struct panel *panel, uint32_t first, uint32_t begin, float scale,
+                                  float *weights)
+{
+    const uint32_t left = panel->count - first;
+
+    if (QUERIES == 8 && left >= 8) {
+        attend_split(type, kv, panel, first, QUERIES, begin, scale, weights);
+        return QUERIES;
+    }
+    switch (left) {
+    case 1:
+        attend_split(type, kv, panel, first, 1, begin, scale, weights);
+        return 1;
+    case 2:
+        attend_split(type, kv, panel, first, 2, begin, scale, weights);
+        return 2;
+    case 3:
+        attend_split(type, kv, panel, first, 3, begin, scale, weights);
+        return 3;
+    default:
+        attend_split(type, kv, panel, first, 4, begin, scale, weights);
+        return 4;
+    }
+}
+
 GP_INLINE void attend_panel(enum gp_kv_type type, const struct gp_kv_view *kv, struct panel *panel,
                             float scale, float *weights)
 {
@@ -142,22 +175,8 @@ GP_INLINE void attend_panel(enum gp_kv_type type, const struct gp_kv_view *kv, s
     for (uint32_t j = 0; j < panel->count; j++)
         most = panel->visible[j] > most ? panel->visible[j] : most;
     for (uint32_t begin = 0; begin < most; begin += GP_ATTENTION_SPLIT)
-        for (uint32_t j = 0; j < panel->count; j += QUERIES) {
-            switch (panel->count - j) {
-            case 1:
-                attend_split(type, kv, panel, j, 1, begin, scale, weights);
-                break;
-            case 2:
-                attend_split(type, kv, panel, j, 2, begin, scale, weights);
-                break;
-            case 3:
-                attend_split(type, kv, panel, j, 3, begin, scale, weights);
-                break;
-            default:
-                attend_split(type, kv, panel, j, 4, begin, scale, weights);
-                break;
-            }
-        }
+        for (uint32_t j = 0; j < panel->count;)
+            j += attend_queries(type, kv, panel, j, begin, scale, weights);
     for (uint32_t j = 0; j < panel->count; j++)
         divide(panel->out[j], kv->v_dim, panel->sum[j]);
 }

@@ -5,9 +5,9 @@
 
 #define ROWS GP_TILE_ROWS_AVX512
 
-/* Weights that every tile of rows walks over should stay in the second-level cache: a quarter of
+/* Weights that every tile of rows walks over should stay in the second-level cache: half of
  * the smallest that a processor of this level has. */
-#define CHUNK_BYTES 262144u
+#define CHUNK_BYTES 524288u
 
 /* The groups of a chunk meet one tile of rows after the other: a tile's activations, which lie in
  * rows far apart, stay in the first-level cache, and the groups come one after the other, as the
@@ -16,8 +16,10 @@ static void matmul_blocks(const struct gp_matrix *w, const struct gp_activations
                           size_t y_stride, uint32_t out_begin, uint32_t out_end)
 {
     gp_matmul_job_fn *const run = gp_matmul_block_job_avx512(w->type);
-    const size_t fit = CHUNK_BYTES / gp_layout_group_bytes(w->type, w->n_in);
-    const uint32_t chunk = (fit ? (uint32_t)fit : 1) * GP_MATRIX_ROWS;
+    const size_t fit = CHUNK_BYTES / gp_layout_group_bytes(w->type, w->n_in) + 1;
+    const uint32_t groups = (out_end - out_begin + GP_MATRIX_ROWS - 1) / GP_MATRIX_ROWS;
+    const uint32_t chunks = (uint32_t)((groups + fit - 1) / fit);
+    const uint32_t chunk = (groups + chunks - 1) / chunks * GP_MATRIX_ROWS; /* about equal */
 
     for (uint32_t o = out_begin; o < out_end; o += chunk)
         for (uint32_t r = 0; r < a->row_count; r += ROWS) {
