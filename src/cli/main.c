@@ -43,8 +43,9 @@ static const struct command commands[] = {
     {"loadtest", "URL [--rate R] [--concurrency N] [options]",
      "how fast a server answers many requests: any that speaks OpenAI's API", GP_COMMAND_LOADTEST,
      gp_cmd_loadtest},
-    {"report", "FILE... [-o FILE]", "records of eval as a page of tables and figures",
-     GP_COMMAND_REPORT, gp_cmd_report},
+    {"report", "(FILE... | --outline FILE) [-o FILE]",
+     "records of eval and analyze as a page of tables and figures", GP_COMMAND_REPORT,
+     gp_cmd_report},
     {"trace", "FILE [--json]", "a trace (--kv-trace) as a timeline with its sums", GP_COMMAND_TRACE,
      gp_cmd_trace},
 };

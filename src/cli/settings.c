@@ -189,8 +189,10 @@ static int check(const struct gp_settings *s, enum gp_command_bit command, struc
         return gp_fail(err, GP_EINVAL, "no file; give a trace, or - for standard input");
     if (command == GP_COMMAND_LOADTEST && s->rest.count == 0)
         return gp_fail(err, GP_EINVAL, "no URL; give a server's, such as http://127.0.0.1:8080");
-    if (command == GP_COMMAND_REPORT && s->rest.count == 0)
+    if (command == GP_COMMAND_REPORT && s->rest.count == 0 && !s->outline)
         return gp_fail(err, GP_EINVAL, "no file; give records of growpage eval -o");
+    if (s->outline && (!*s->outline || s->rest.count > 0))
+        return gp_fail(err, GP_EINVAL, "--outline: it names the records; give none beside it");
     if (s->rest.count > !!(command & (GP_COMMAND_TRACE | GP_COMMAND_LOADTEST)) &&
         !(command & (GP_COMMAND_DETOKENIZE | GP_COMMAND_REPORT | GP_COMMAND_ANALYZE)))
         return gp_fail(err, GP_EINVAL, "%.100s: unexpected argument",

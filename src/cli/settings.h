@@ -110,6 +110,7 @@ struct gp_settings {
     uint32_t samples;     /* 0: one             */
     uint32_t concurrency; /* 0: max_seqs        */
     const char *output;   /* NULL or "-": none  */
+    const char *outline;  /* report             */
 
     struct gp_bench_settings bench;
     struct gp_analyze_settings analyze;

@@ -178,6 +178,8 @@ const struct gp_option gp_settings_table[] = {
 
     SECTION("Page"),
     {GP_OPTION_TEXT, "-o --output", "FILE", "the page (default: report.html)", REPORT, AT(output)},
+    {GP_OPTION_TEXT, "--outline", "FILE", "sections and their records, as JSON", REPORT,
+     AT(outline)},
 
     SECTION("Problems"),
     {GP_OPTION_TEXT, "--suite --suites", "NAME|FILE[,...]",

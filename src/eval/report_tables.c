@@ -1,90 +1,15 @@
-/* The page around a report, and its tables. */
+/* The tables of a report. */
 #include <math.h>
 #include <string.h>
 
 #include "eval/report.h"
 #include "eval/report_parts.h"
-#include "growpage.h"
-
-static const char head[] =
-    "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-    "<meta name=\"color-scheme\" content=\"light dark\">\n<title>growpage: a report</title>\n"
-    "<style>\n"
-    ":root{--ink:#1c1c1a;--paper:#fdfdfb;--line:#c9c9c2;--soft:#6b6b66;--row:#f3f3ee}\n"
-    "@media (prefers-color-scheme:dark){:root{--ink:#e6e6e0;--paper:#17181a;--line:#45474a;"
-    "--soft:#9b9b95;--row:#202224}}\n"
-    "body{margin:0 auto;max-width:60rem;padding:1.5rem 1rem 3rem;background:var(--paper);"
-    "color:var(--ink);font:16px/1.5 Georgia,'Times New Roman',serif}\n"
-    "h1{font-size:1.6rem;line-height:1.2;margin:0 0 .3rem}h2{font-size:1.2rem;margin:2.2rem 0 "
-    ".4rem}\n"
-    "p{margin:.4rem 0}.soft{color:var(--soft)}\n"
-    ".wide{overflow-x:auto}table{border-collapse:collapse;margin:.6rem 0;font:14px/1.4 system-ui,"
-    "sans-serif;font-variant-numeric:tabular-nums;border-top:2px solid var(--ink);"
-    "border-bottom:2px solid var(--ink)}\n"
-    "th,td{padding:.25rem .7rem;text-align:right;white-space:nowrap}"
-    "th:first-child,td:first-child{text-align:left}\n"
-    "thead th{border-bottom:1px solid var(--ink);font-weight:600}"
-    "tbody tr:nth-child(even){background:var(--row)}\n"
-    "td small{color:var(--soft)}table.plain td{white-space:normal;text-align:left;"
-    "overflow-wrap:anywhere}table.plain td:first-child{color:var(--soft);white-space:nowrap;"
-    "vertical-align:top}\n"
-    "figure{margin:1rem 0}svg{width:100%;height:auto;color:var(--ink)}"
-    "figcaption{font-size:.9rem;color:var(--soft)}\n"
-    "@media (max-width:40rem){body{font-size:15px;padding-top:1rem}th,td{padding:.2rem .45rem}"
-    "table{font-size:13px}}\n"
-    "</style></head><body>\n";
-
-void gp_report_text(const struct gp_report *report, const char *text)
-{
-    for (; *text; text++) {
-        switch (*text) {
-        case '<':
-            fputs("&lt;", report->page);
-            break;
-        case '>':
-            fputs("&gt;", report->page);
-            break;
-        case '&':
-            fputs("&amp;", report->page);
-            break;
-        case '"':
-            fputs("&quot;", report->page);
-            break;
-        default:
-            fputc(*text, report->page);
-        }
-    }
-}
-
-void gp_report_begin(const struct gp_report *report)
-{
-    const struct gp_results *r = report->results;
-    size_t files = r->file_count;
-
-    fputs(head, report->page);
-    fprintf(report->page,
-            "<h1>Answers under a KV budget</h1>\n<p class=\"soft\">%zu answers, %u "
-            "polic%s and settings, %u suite%s, from %zu record%s. Intervals are 95 %%, from "
-            "%u paired bootstrap draws of problems (seed %u).</p>\n",
-            r->count, r->arm_count, r->arm_count == 1 ? "y" : "ies", r->suite_count,
-            r->suite_count == 1 ? "" : "s", files, files == 1 ? "" : "s", GP_BOOTSTRAP_ROUNDS,
-            GP_REPORT_SEED);
-}
-
-void gp_report_end(const struct gp_report *report)
-{
-    fputs("</body></html>\n", report->page);
-}
 
 /* ---- cells ---- */
 
-static void begin_table(const struct gp_report *report, const char *title, const char *note,
-                        const char *const *columns)
+static void begin_table(const struct gp_report *report, const char *const *columns)
 {
-    fprintf(report->page,
-            "<h2>%s</h2>\n<p class=\"soft\">%s</p>\n<div class=\"wide\"><table><thead><tr>", title,
-            note);
+    fputs("<div class=\"wide\"><table><thead><tr>", report->page);
     for (; *columns; columns++)
         fprintf(report->page, "<th>%s</th>", *columns);
 }
@@ -102,7 +27,7 @@ static void end_table(const struct gp_report *report)
 static void begin_row(const struct gp_report *report, uint32_t arm)
 {
     fputs("<tr><td>", report->page);
-    gp_report_text(report, report->results->arms[arm].name);
+    gp_report_text(report->page, report->results->arms[arm].name);
     fputs("</td>", report->page);
 }
 
@@ -131,21 +56,29 @@ static double ratio(double a, double b)
     return b > 0 ? a / b : NAN;
 }
 
+static void put_suite_names(const struct gp_report *report)
+{
+    for (uint32_t s = 0; s < report->results->suite_count; s++) {
+        fputs("<th>", report->page);
+        gp_report_text(report->page, report->results->suites[s]);
+        fputs("</th>", report->page);
+    }
+}
+
 /* ---- tables ---- */
 
-void gp_report_accuracy(const struct gp_report *report)
+int gp_report_accuracy(const struct gp_report *report, struct gp_error *err)
 {
     const struct gp_results *r = report->results;
 
-    begin_table(report, "Accuracy",
-                "Pass@1 in percent: the mean over answers of being right. The mean is over suites; "
-                "the difference is problem by problem to the whole cache.",
-                (const char *const[]){"policy", NULL});
-    for (uint32_t s = 0; s < r->suite_count; s++) {
-        fputs("<th>", report->page);
-        gp_report_text(report, r->suites[s]);
-        fputs("</th>", report->page);
-    }
+    (void)err;
+    if (r->arm_count == 0)
+        return GP_OK;
+    gp_report_heading(report, "Accuracy",
+                      "Pass@1 in percent: the mean over answers of being right. The mean is over "
+                      "suites; the difference is problem by problem to the whole cache.");
+    begin_table(report, (const char *const[]){"policy", NULL});
+    put_suite_names(report);
     fputs("<th>mean</th><th>difference</th><th>answers</th>", report->page);
     begin_rows(report);
     for (uint32_t i = 0; i < r->arm_count; i++) {
@@ -159,18 +92,93 @@ void gp_report_accuracy(const struct gp_report *report)
         fputs("</tr>\n", report->page);
     }
     end_table(report);
+    return GP_OK;
 }
 
-void gp_report_serving(const struct gp_report *report)
+static double speed_of(const struct gp_report *report, uint32_t arm, uint32_t suite, size_t offset)
+{
+    return *(const double *)((const char *)&report->summaries[arm].speed[suite] + offset);
+}
+
+/* Over suites; NaN as soon as one has none. */
+static double mean_speed(const struct gp_report *report, uint32_t arm, size_t offset)
+{
+    uint32_t suites = report->results->suite_count;
+    double sum = 0;
+
+    for (uint32_t suite = 0; suite < suites; suite++)
+        sum += speed_of(report, arm, suite, offset);
+    return sum / suites;
+}
+
+static bool has_suite_speed(const struct gp_report *report)
+{
+    for (uint32_t i = 0; i < report->results->arm_count; i++)
+        for (uint32_t suite = 0; suite < report->results->suite_count; suite++)
+            if (!isnan(report->summaries[i].speed[suite].tps))
+                return true;
+    return false;
+}
+
+int gp_report_speed(const struct gp_report *report, struct gp_error *err)
+{
+    static const struct {
+        const char *title, *note;
+        size_t offset;
+        int decimals;
+    } tables[] = {
+        {"Throughput",
+         "TPS of each suite by itself: output tokens a second from the first step to the last. "
+         "The last column is the mean over suites as a multiple of that of the whole cache.",
+         offsetof(struct gp_suite_speed, tps), 0},
+        {"Total time", "Seconds from the first step to the last.",
+         offsetof(struct gp_suite_speed, seconds), 1},
+        {"Time per output token", "TPOT, the mean over answers, in milliseconds.",
+         offsetof(struct gp_suite_speed, tpot_ms), 2},
+        {"Budget", "Pages held, in tokens: the mean over answers of the mean over their steps.",
+         offsetof(struct gp_suite_speed, budget), 0},
+    };
+    const struct gp_results *r = report->results;
+
+    (void)err;
+    for (size_t t = 0; has_suite_speed(report) && t < sizeof tables / sizeof *tables; t++) {
+        gp_report_heading(report, tables[t].title, tables[t].note);
+        begin_table(report, (const char *const[]){"policy", NULL});
+        put_suite_names(report);
+        double whole = report->reference == UINT32_MAX
+                           ? NAN
+                           : mean_speed(report, report->reference, tables[t].offset);
+        fputs("<th>mean</th><th>of full</th>", report->page);
+        begin_rows(report);
+        for (uint32_t i = 0; i < r->arm_count; i++) {
+            double mean = mean_speed(report, i, tables[t].offset);
+            begin_row(report, i);
+            for (uint32_t suite = 0; suite < r->suite_count; suite++)
+                put_number(report, speed_of(report, i, suite, tables[t].offset),
+                           tables[t].decimals);
+            put_number(report, mean, tables[t].decimals);
+            put_number(report, mean / whole, 2);
+            fputs("</tr>\n", report->page);
+        }
+        end_table(report);
+    }
+    return GP_OK;
+}
+
+int gp_report_serving(const struct gp_report *report, struct gp_error *err)
 {
     const struct gp_results *r = report->results;
 
-    begin_table(report, "Serving",
-                "TPS: output tokens a second from the first step to the last. TPOT: mean over "
-                "answers of the time between tokens. Budget: pages held, in tokens, over an "
-                "answer's steps. C: requests that held pages, over steps.",
-                (const char *const[]){"policy", "TPS", "TPOT ms", "time s", "tokens", "nominal",
-                                      "budget", "C", NULL});
+    (void)err;
+    if (r->arm_count == 0)
+        return GP_OK;
+    gp_report_heading(
+        report, "Serving",
+        "TPS: output tokens a second from the first step to the last. TPOT: mean over "
+        "answers of the time between tokens. Budget: pages held, in tokens, over an "
+        "answer's steps. C: requests that held pages, over steps.");
+    begin_table(report, (const char *const[]){"policy", "TPS", "TPOT ms", "time s", "tokens",
+                                              "nominal", "budget", "C", NULL});
     begin_rows(report);
     for (uint32_t i = 0; i < r->arm_count; i++) {
         const struct gp_summary *s = &report->summaries[i];
@@ -178,7 +186,7 @@ void gp_report_serving(const struct gp_report *report)
         begin_row(report, i);
         put_number(report, s->tps, 1);
         put_number(report, s->tpot_ms, 2);
-        put_number(report, arm->serving_ms > 0 ? arm->serving_ms / 1e3 : NAN, 1);
+        put_number(report, arm->served.ms > 0 ? arm->served.ms / 1e3 : NAN, 1);
         put_number(report, s->tokens, 0);
         put_number(report, arm->budget ? arm->budget : NAN, 0);
         put_number(report, s->budget, 0);
@@ -186,18 +194,23 @@ void gp_report_serving(const struct gp_report *report)
         fputs("</tr>\n", report->page);
     }
     end_table(report);
+    return GP_OK;
 }
 
-void gp_report_events(const struct gp_report *report)
+int gp_report_events(const struct gp_report *report, struct gp_error *err)
 {
     const struct gp_results *r = report->results;
 
-    begin_table(
+    (void)err;
+    if (r->arm_count == 0)
+        return GP_OK;
+    gp_report_heading(
         report, "Events",
         "Grow, compress and shrink are primary decisions, denied ones included; the rest is "
-        "counted apart. Grow ratio: growths of all primary decisions, in percent.",
-        (const char *const[]){"policy", "grow", "ratio", "compress", "shrink", "start", "initial",
-                              "pressure", "capped", "fallback", "preempted", NULL});
+        "counted apart. Grow ratio: growths of all primary decisions, in percent.");
+    begin_table(report, (const char *const[]){"policy", "grow", "ratio", "compress", "shrink",
+                                              "start", "initial", "pressure", "capped", "fallback",
+                                              "preempted", NULL});
     begin_rows(report);
     for (uint32_t i = 0; i < r->arm_count; i++) {
         const struct gp_summary *s = &report->summaries[i];
@@ -211,17 +224,22 @@ void gp_report_events(const struct gp_report *report)
         fputs("</tr>\n", report->page);
     }
     end_table(report);
+    return GP_OK;
 }
 
-void gp_report_overhead(const struct gp_report *report)
+int gp_report_work(const struct gp_report *report, struct gp_error *err)
 {
     const struct gp_results *r = report->results;
 
-    begin_table(
+    (void)err;
+    if (r->arm_count == 0)
+        return GP_OK;
+    gp_report_heading(
         report, "Work at boundaries",
         "Milliseconds of work an answer took at its boundaries, and all of it as a share of the "
-        "time that answers spent decoding, in percent.",
-        (const char *const[]){"policy", "demand", "score", "select", "compact", "share", NULL});
+        "time that answers spent decoding, in percent.");
+    begin_table(report, (const char *const[]){"policy", "demand", "score", "select", "compact",
+                                              "share", NULL});
     begin_rows(report);
     for (uint32_t i = 0; i < r->arm_count; i++) {
         const struct gp_summary *s = &report->summaries[i];
@@ -236,43 +254,5 @@ void gp_report_overhead(const struct gp_report *report)
         fputs("</tr>\n", report->page);
     }
     end_table(report);
-}
-
-/* ---- where it comes from ---- */
-
-static void put_fact(const struct gp_report *report, const char *name, const char *value)
-{
-    fprintf(report->page, "<tr><td>%s</td><td>", name);
-    gp_report_text(report, value);
-    fputs("</td></tr>\n", report->page);
-}
-
-static void put_json(const struct gp_report *report, const char *name, const json_t *value)
-{
-    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
-
-    put_fact(report, name, !text ? "?" : json_is_string(value) ? json_string_value(value) : text);
-    free(text);
-}
-
-void gp_report_origin(const struct gp_report *report)
-{
-    static const char *const facts[] = {
-        "model", "machine",    "cpu",      "threads",     "version",  "seed", "suites", "policies",
-        "form",  "difficulty", "sampling", "concurrency", "batching", "kv",   "engine", "started"};
-    const struct gp_results *r = report->results;
-
-    fputs("<h2>Where this comes from</h2>\n", report->page);
-    for (uint32_t i = 0; i < r->file_count; i++) {
-        const struct gp_record_file *file = &r->files[i];
-        const char *slash = strrchr(file->path, '/');
-        fputs("<div class=\"wide\"><table class=\"plain\"><tbody>\n", report->page);
-        put_fact(report, "record", slash ? slash + 1 : file->path);
-        if (!file->complete)
-            put_fact(report, "complete", "no: it broke off, or is still being written");
-        for (size_t k = 0; k < sizeof facts / sizeof *facts; k++)
-            put_json(report, facts[k], json_object_get(file->run, facts[k]));
-        fputs("</tbody></table></div>\n", report->page);
-    }
-    fprintf(report->page, "<p class=\"soft\">Written by growpage %s.</p>\n", gp_version());
+    return GP_OK;
 }

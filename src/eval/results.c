@@ -1,6 +1,7 @@
 #include "eval/results.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,6 +65,8 @@ static void name_settings(const struct gp_results *r, const json_t *run, const c
         }
         for (uint32_t i = 0; i < r->file_count; i++) {
             const json_t *other = r->files[i].run;
+            if (r->files[i].found)
+                continue;
             if (*outer)
                 other = json_object_get(other, outer);
             differs = differs || !json_equal(json_object_get(other, key), value);
@@ -90,14 +93,24 @@ static uint32_t budget_of(const char *policy)
     return 0;
 }
 
+static bool is_of_arm(const struct gp_results *r, const struct gp_arm *arm, uint32_t file,
+                      const char *policy)
+{
+    const struct gp_record_file *theirs = &r->files[arm->file], *ours = &r->files[file];
+
+    if (theirs->source->name || ours->source->name)
+        return theirs->source->name && ours->source->name &&
+               strcmp(theirs->source->name, ours->source->name) == 0;
+    return strcmp(arm->policy, policy) == 0 && same_settings(theirs->run, ours->run, "");
+}
+
 static int find_arm(struct gp_results *r, uint32_t file, const char *policy, uint32_t *out,
                     struct gp_error *err)
 {
     const json_t *run = r->files[file].run;
 
     for (uint32_t i = 0; i < r->arm_count; i++)
-        if (strcmp(r->arms[i].policy, policy) == 0 &&
-            same_settings(r->files[r->arms[i].file].run, run, "")) {
+        if (is_of_arm(r, &r->arms[i], file, policy)) {
             *out = i;
             return GP_OK;
         }
@@ -158,21 +171,49 @@ static int add_sample(struct gp_results *r, uint32_t file, const json_t *line, s
     return GP_OK;
 }
 
+static void sum_served(struct gp_served *to, const json_t *line)
+{
+    double steps = json_number_value(json_object_get(line, "decode_steps"));
+
+    to->tokens += json_number_value(json_object_get(line, "output_tokens"));
+    to->ms += json_number_value(json_object_get(line, "serving_ms"));
+    to->steps += steps;
+    to->resident += steps * json_number_value(json_object_get(line, "concurrency"));
+}
+
 static int add_served(struct gp_results *r, uint32_t file, const json_t *line, struct gp_error *err)
 {
     const char *policy = json_string_value(json_object_get(line, "policy"));
-    double steps = json_number_value(json_object_get(line, "decode_steps"));
-    uint32_t index;
-    int rc = policy ? find_arm(r, file, policy, &index, err)
+    const json_t *suites = json_object_get(r->files[file].run, "suites");
+    const char *only = json_array_size(suites) == 1
+                           ? json_string_value(json_object_get(json_array_get(suites, 0), "suite"))
+                           : NULL;
+    uint32_t arm, suite;
+    int rc = policy ? find_arm(r, file, policy, &arm, err)
                     : gp_fail(err, GP_ECORRUPT, "served: no policy");
 
     if (rc)
         return rc;
-    struct gp_arm *arm = &r->arms[index];
-    arm->served_tokens += json_number_value(json_object_get(line, "output_tokens"));
-    arm->serving_ms += json_number_value(json_object_get(line, "serving_ms"));
-    arm->decode_steps += steps;
-    arm->resident_sum += steps * json_number_value(json_object_get(line, "concurrency"));
+    sum_served(&r->arms[arm].served, line);
+    if (!only)
+        return GP_OK;
+    rc = find_suite(r, only, &suite, err);
+    if (!rc)
+        sum_served(&r->arms[arm].suite[suite], line);
+    return rc;
+}
+
+static int add_first(struct gp_record_file *f, const char *kind, json_t *line, struct gp_error *err)
+{
+    bool analysis = kind && strcmp(kind, "analysis") == 0;
+
+    if (!analysis && (!kind || strcmp(kind, "run") != 0))
+        return gp_fail(err, GP_ECORRUPT, "no record of an evaluation");
+    f->run = json_incref(line);
+    /* It is written whole, or not at all. */
+    f->complete = analysis;
+    if (analysis && !(f->found = json_array()))
+        return gp_fail(err, GP_ENOMEM, "out of memory");
     return GP_OK;
 }
 
@@ -181,12 +222,10 @@ static int add_line(struct gp_results *r, uint32_t file, json_t *line, struct gp
     const char *kind = json_string_value(json_object_get(line, "kind"));
     struct gp_record_file *f = &r->files[file];
 
-    if (!f->run) {
-        if (!kind || strcmp(kind, "run") != 0)
-            return gp_fail(err, GP_ECORRUPT, "no record of an evaluation");
-        f->run = json_incref(line);
-        return GP_OK;
-    }
+    if (!f->run)
+        return add_first(f, kind, line, err);
+    if (f->found)
+        return json_array_append(f->found, line) ? gp_fail(err, GP_ENOMEM, "out of memory") : GP_OK;
     if (kind && strcmp(kind, "sample") == 0)
         return add_sample(r, file, line, err);
     if (kind && strcmp(kind, "served") == 0)
@@ -224,16 +263,15 @@ static int read_lines(struct gp_results *r, uint32_t file, FILE *stream, struct 
     return rc;
 }
 
-static int read_file(struct gp_results *r, const char *path, struct gp_error *err)
+static int read_file(struct gp_results *r, const struct gp_source *source, struct gp_error *err)
 {
-    FILE *stream = fopen(path, "re");
+    FILE *stream = fopen(source->path, "re");
 
     if (!stream)
         return gp_fail(err, GP_EIO, "%s", strerror(errno));
     uint32_t file = r->file_count++;
-    r->files[file].path = gp_mem_copy(path, strlen(path));
-    int rc = r->files[file].path ? read_lines(r, file, stream, err)
-                                 : gp_fail(err, GP_ENOMEM, "out of memory");
+    r->files[file].source = source;
+    int rc = read_lines(r, file, stream, err);
     fclose(stream);
     return rc;
 }
@@ -253,7 +291,28 @@ static int in_order(const void *a, const void *b)
     return (l->figures.number > r->figures.number) - (l->figures.number < r->figures.number);
 }
 
-int gp_results_read(struct gp_results *out, char *const *paths, uint32_t count,
+static void name_arms(struct gp_results *r)
+{
+    for (uint32_t i = 0; i < r->arm_count; i++) {
+        struct gp_arm *arm = &r->arms[i];
+        const struct gp_record_file *file = &r->files[arm->file];
+        const char *name = file->source->name ? file->source->name : arm->policy;
+
+        gp_text_copy(arm->name, sizeof arm->name, name, strlen(name));
+        if (!file->source->name)
+            name_settings(r, file->run, "", file->run, arm->name, sizeof arm->name);
+    }
+}
+
+static bool has_analysis(const struct gp_results *r)
+{
+    for (uint32_t i = 0; i < r->file_count; i++)
+        if (r->files[i].found)
+            return true;
+    return false;
+}
+
+int gp_results_read(struct gp_results *out, const struct gp_source *sources, uint32_t count,
                     struct gp_error *err)
 {
     int rc = GP_OK;
@@ -262,37 +321,38 @@ int gp_results_read(struct gp_results *out, char *const *paths, uint32_t count,
     if (!out->files)
         return gp_fail(err, GP_ENOMEM, "report: out of memory");
     for (uint32_t i = 0; !rc && i < count; i++) {
-        rc = read_file(out, paths[i], err);
+        rc = read_file(out, &sources[i], err);
         if (rc)
-            gp_error_prefix(err, "%s", paths[i]);
+            gp_error_prefix(err, "%s", sources[i].path);
     }
-    if (!rc && out->count == 0)
-        rc = gp_fail(err, GP_EINVAL, "%s: no answers in it", paths[0]);
+    if (!rc && out->count == 0 && !has_analysis(out))
+        rc = gp_fail(err, GP_EINVAL, "%s: no answers in it", sources[0].path);
     if (rc)
         return rc;
-    qsort(out->items, out->count, sizeof *out->items, in_order);
+    if (out->count > 0)
+        qsort(out->items, out->count, sizeof *out->items, in_order);
     for (size_t i = 1; i < out->count; i++)
         if (in_order(&out->items[i - 1], &out->items[i]) == 0)
             return gp_fail(err, GP_EINVAL, "%s: an answer stands twice in these records",
-                           out->files[out->arms[out->items[i].arm].file].path);
-    for (uint32_t i = 0; i < out->arm_count; i++) {
-        struct gp_arm *arm = &out->arms[i];
-        const json_t *run = out->files[arm->file].run;
-        gp_text_copy(arm->name, sizeof arm->name, arm->policy, strlen(arm->policy));
-        name_settings(out, run, "", run, arm->name, sizeof arm->name);
-    }
+                           out->files[out->arms[out->items[i].arm].file].source->path);
+    name_arms(out);
     return GP_OK;
 }
 
 void gp_results_free(struct gp_results *r)
 {
     for (uint32_t i = 0; i < r->file_count; i++) {
-        gp_mem_free(r->files[i].path);
         json_decref(r->files[i].run);
+        json_decref(r->files[i].found);
     }
     gp_mem_free(r->files);
     gp_mem_free(r->items);
     *r = (struct gp_results){0};
+}
+
+double gp_served_tps(const struct gp_served *served)
+{
+    return served->ms > 0 ? served->tokens / served->ms * 1e3 : NAN;
 }
 
 const struct gp_result *gp_results_of(const struct gp_results *results, uint32_t arm,
@@ -308,6 +368,43 @@ const struct gp_result *gp_results_of(const struct gp_results *results, uint32_t
         end++;
     *count = end - first;
     return results->items + first;
+}
+
+/* Its series, or its name without the number of its budget. */
+static void family_name(const struct gp_results *r, const struct gp_arm *arm, char out[160])
+{
+    const char *series = r->files[arm->file].source->series;
+    const char *colon = strchr(arm->name, ':');
+
+    if (series) {
+        gp_text_copy(out, 160, series, strlen(series));
+    } else if (!arm->budget || !colon) {
+        snprintf(out, 160, "%s", arm->name);
+    } else {
+        const char *rest = colon + 1 + strspn(colon + 1, "0123456789");
+        snprintf(out, 160, "%.*s%s", (int)(colon - arm->name), arm->name, rest);
+    }
+}
+
+void gp_results_family(const struct gp_results *r, uint32_t first, struct gp_family *out)
+{
+    char name[160];
+
+    out->count = 0;
+    family_name(r, &r->arms[first], out->name);
+    for (uint32_t i = 0; i < r->arm_count; i++) {
+        family_name(r, &r->arms[i], name);
+        if (strcmp(name, out->name) != 0)
+            continue;
+        if (i < first) {
+            out->count = 0;
+            return;
+        }
+        uint32_t at = out->count++;
+        for (; at > 0 && r->arms[out->arms[at - 1]].budget > r->arms[i].budget; at--)
+            out->arms[at] = out->arms[at - 1];
+        out->arms[at] = i;
+    }
 }
 
 int gp_results_shares(const struct gp_result *items, size_t item_count, double **shares,

@@ -85,13 +85,18 @@ static int take_passes(const struct gp_results *r, uint32_t arm, uint32_t refere
     return rc;
 }
 
+/* The first token is the prefill's. */
+static double tpot_of(const struct gp_figures *f)
+{
+    return f->output_tokens > 1 ? f->decode_ms / (double)(f->output_tokens - 1) : 0;
+}
+
 static void add_figures(struct gp_summary *s, const struct gp_figures *f, double page_tokens)
 {
     s->samples++;
     s->budget += f->pages_mean * page_tokens;
     s->tokens += (double)f->output_tokens;
-    /* The first token is the prefill's. */
-    s->tpot_ms += f->output_tokens > 1 ? f->decode_ms / (double)(f->output_tokens - 1) : 0;
+    s->tpot_ms += tpot_of(f);
     s->grow += (double)f->grow;
     s->compress += (double)f->compress;
     s->shrink += (double)f->shrink;
@@ -108,6 +113,25 @@ static void add_figures(struct gp_summary *s, const struct gp_figures *f, double
     s->decode_ms += f->decode_ms;
 }
 
+static struct gp_suite_speed speed_of(const struct gp_arm *arm, uint32_t suite,
+                                      const struct gp_result *items, size_t count)
+{
+    const struct gp_served *served = &arm->suite[suite];
+    struct gp_suite_speed speed = {
+        .tps = gp_served_tps(served),
+        .seconds = served->ms > 0 ? served->ms / 1e3 : NAN,
+    };
+
+    for (size_t i = 0; i < count; i++) {
+        speed.tpot_ms += tpot_of(&items[i].figures);
+        speed.budget += items[i].figures.pages_mean * arm->page_tokens;
+    }
+    /* NaN where nothing was asked. */
+    speed.tpot_ms /= (double)count;
+    speed.budget /= (double)count;
+    return speed;
+}
+
 int gp_summarise(const struct gp_results *results, uint32_t arm, uint32_t reference, uint64_t seed,
                  struct gp_summary *out, struct gp_error *err)
 {
@@ -119,13 +143,14 @@ int gp_summarise(const struct gp_results *results, uint32_t arm, uint32_t refere
         const struct gp_result *items = gp_results_of(results, arm, suite, &count);
         for (size_t i = 0; i < count; i++)
             add_figures(&s, &items[i].figures, a->page_tokens);
+        s.speed[suite] = speed_of(a, suite, items, count);
     }
     double samples = s.samples > 0 ? (double)s.samples : 1;
     s.budget /= samples;
     s.tokens /= samples;
     s.tpot_ms /= samples;
-    s.tps = a->serving_ms > 0 ? a->served_tokens / a->serving_ms * 1e3 : NAN;
-    s.concurrency = a->decode_steps > 0 ? a->resident_sum / a->decode_steps : NAN;
+    s.tps = gp_served_tps(&a->served);
+    s.concurrency = a->served.steps > 0 ? a->served.resident / a->served.steps : NAN;
     int rc = take_passes(results, arm, reference, seed, &s, err);
     if (!rc)
         *out = s;

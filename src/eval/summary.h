@@ -5,15 +5,22 @@
 
 #include "eval/results.h"
 
+/* Of the answers to one suite; NaN: no record says. */
+struct gp_suite_speed {
+    double tps, seconds;    /* of records of this suite alone */
+    double tpot_ms, budget; /* means over answers             */
+};
+
 struct gp_summary {
     size_t samples;
     uint32_t suite_count;                           /* in which it was asked anything        */
     struct gp_interval pass[GP_RESULTS_SUITES_MAX]; /* of each suite; NaN: not asked        */
     struct gp_interval pass_all;                    /* the mean over its suites              */
     struct gp_interval difference;                  /* to the reference; NaN: there is none  */
-    double tps, concurrency;                        /* NaN: no record says                   */
-    double tpot_ms;                                 /* mean over answers                     */
-    double budget, tokens;                          /* means over answers, in tokens         */
+    struct gp_suite_speed speed[GP_RESULTS_SUITES_MAX];
+    double tps, concurrency; /* NaN: no record says                   */
+    double tpot_ms;          /* mean over answers                     */
+    double budget, tokens;   /* means over answers, in tokens         */
     double grow, compress, shrink, start, initial, pressure, capped, fallback, preempt; /* sums */
     double demand_ms, score_ms, select_ms, compact_ms, decode_ms;                       /* sums */
 };

@@ -155,6 +155,115 @@ def test_records_of_the_same_settings_are_one_arm_and_others_are_named(record, t
     assert rows[1][3].startswith("100.0") and rows[-1][3].startswith("0.0")
 
 
+# ---- outlines ----
+
+def analysis(kind, *lines):
+    return [{**run_line(), "kind": "analysis", "analysis": kind}, *lines]
+
+
+def analyses(folder):
+    """One record of each analysis; the numbers are such that they can be found again."""
+    bins = [{"kind": "bin", "bin": f"delta {side} 0 {i}/4", "delta_low": low, "delta_high": low + 0.05,
+             "boundaries": 3, "advantage": 0.125 * i, "advantage_low": 0, "advantage_high": 1}
+            for side, low in (("<=", -0.1), (">", 0.1)) for i in range(1, 5)]
+    classes = [{"kind": "class", "suite": suite, "policy": "growpage", "sufficient": budget,
+                "problems": 5, "capacity": 200.0, "capacity_low": 190.0, "capacity_high": 210.0}
+               for suite in ("prog", "all") for budget in (128, 256, None)]
+    found = {
+        "signal": [*({"kind": "pair", "delta": i - 5.5, "share_page": 0.25, "share_next": i / 10}
+                     for i in range(10)),
+                   {"kind": "signal", "reading": "page, share", "pairs": 10, "requests": 2, "rho": 0.625,
+                    "rho_low": 0.5, "rho_high": 0.75, "agreement": 0.9, "agreement_low": 0.8,
+                    "agreement_high": 1.0}],
+        "counterfactual": [*bins, {"kind": "counterfactual", "boundaries": 24, "requests": 4,
+                                   "horizon": 16, "advantage": 0.0625, "rho": None}],
+        "budget": classes,
+        "sparsity": [{"kind": "position", "from": 1 + 16 * i, "to": 16 * i + 16, "requests": 3,
+                      "rows": 48, "share": 0.5, "share_low": 0.4, "share_high": 0.6, "slots": 8.0,
+                      "layers": [0.25, 0.75]} for i in range(4)],
+        "overhead": [{"kind": "overhead", "policy": policy, "stage": stage, "events": events,
+                      "ms": 8.0, "ms_per_event": events and 0.375, "share": 0.01}
+                     for policy in ("growpage", "zipage:64")
+                     for stage, events in (("demand", 7), ("compact", 7), ("all", None))]}
+    return {kind: write(folder / f"{kind}.jsonl", *analysis(kind, *lines)).name
+            for kind, lines in found.items()}
+
+
+def outlined(folder, *sections):
+    path = folder / "outline.json"
+    path.write_text(json.dumps({"title": "All & more", "sections": list(sections)}), encoding="utf-8")
+    return path
+
+
+def test_an_outline_has_sections_with_the_arms_that_it_names(record, tmp_path):
+    one = write(tmp_path / "one.jsonl", run_line(suites=[{"suite": "walk"}]),
+                sample("zipage:64", "walk", 0, 0, True, 2.0), served("zipage:64", 300, 1000))
+    two = write(tmp_path / "two.jsonl", run_line(suites=[{"suite": "sum"}]),
+                sample("zipage:96", "sum", 0, 0, False, 3.0), served("zipage:96", 100, 1000))
+    outline = outlined(tmp_path,
+                       {"title": "First", "text": "What <it> shows.", "records": [record.name],
+                        "show": ["serving", "accuracy"]},
+                       {"title": "Second", "records": [{"name": "z", "files": [one.name, str(two)],
+                                                        "series": "s", "point": "p"}]})
+    result = growpage("report", "--outline", outline, "-o", tmp_path / "page.html")
+    assert result.returncode == 0, result.err
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<h1>All &amp; more</h1>" in text and "What &lt;it&gt; shows." in text
+    headings = re.findall(r"<h([23])>(.*?)</h", text)
+    assert headings == [("2", "First"), ("3", "Serving"), ("3", "Accuracy"), ("2", "Second"),
+                        ("3", "Accuracy"), ("3", "Throughput"), ("3", "Total time"),
+                        ("3", "Time per output token"), ("3", "Budget"), ("3", "Serving"),
+                        ("3", "Events"), ("3", "Work at boundaries"), ("2", "Where this comes from")]
+    second = re.findall(r"<tr><td>z</td>.*", text)
+    assert "<td>100.0 <small>" in second[0] and "<td>0.0 <small>" in second[0]
+    assert second[1] == "<tr><td>z</td><td>300</td><td>100</td><td>200</td><td>–</td></tr>"
+    assert second[5].startswith("<tr><td>z</td><td>200.0</td>")
+
+
+def test_analyses_become_figures_and_tables(tmp_path):
+    files = analyses(tmp_path)
+    outline = outlined(tmp_path, *({"title": kind, "records": [{"name": "a <model>", "files": [file]}]}
+                                   for kind, file in files.items()))
+    result = growpage("report", "--outline", outline, "-o", tmp_path / "page.html")
+    assert result.returncode == 0, result.err
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    page = Page(text)
+    assert page.foreign == [] and page.tags.count("svg") == 6
+    assert text.count("<b>a &lt;model&gt;</b>") == 4
+    assert ["page, share", "10", "2", "0.625", "0.500", "0.750", "90.0", "80.0",
+            "100.0"] in page.tables["signal"]
+    assert page.tables["counterfactual"][3][4] == "0.37500"
+    assert page.tables["counterfactual"][-1] == ["24", "4", "16", "0.06250", "-", "-", "-", "-", "-"]
+    assert ["zipage:64", "compact", "7", "8.0", "0.375", "1.00"] in page.tables["overhead"]
+    # But for gnuplot's own, which are the same in every picture.
+    ids = re.findall(r"id=.(\w+_plot_\d+)", text)
+    assert len(ids) == len(set(ids)) > 6
+    plain = report(tmp_path / "plain.html", *(tmp_path / file for file in files.values()))
+    assert Page(plain).tags.count("svg") == 6
+
+
+def test_a_wrong_outline_is_refused_by_its_place(record, tmp_path):
+    page = tmp_path / "page.html"
+    good = {"title": "t", "records": [record.name]}
+    for sections, words in (([], ["sections"]),
+                            ([good, {"records": []}], ["section 2", "records"]),
+                            ([{**good, "shows": []}], ["section 1", "shows", "unknown"]),
+                            ([{**good, "show": ["moon"]}], ["t", "moon", "no such part"]),
+                            ([{**good, "show": "moon"}], ["section 1", "show"]),
+                            ([{**good, "title": 3}], ["section 1", "title"]),
+                            ([{"records": [{"files": [3]}]}], ["section 1", "files"]),
+                            ([{"records": [{"file": "x", "files": []}]}], ["section 1", "records"]),
+                            ([{"records": ["gone"]}], ["gone", "No such file"])):
+        refused(growpage("report", "--outline", outlined(tmp_path, *sections), "-o", page), 1, *words)
+    (tmp_path / "bad").write_text("{")
+    refused(growpage("report", "--outline", tmp_path / "bad", "-o", page), 1, "bad")
+    refused(growpage("report", "--outline", tmp_path / "none", "-o", page), 1, "none")
+    refused(growpage("report", record, "--outline", outlined(tmp_path, good)), 2, "--outline")
+    empty = write(tmp_path / "empty.jsonl", *analysis("signal"))
+    refused(growpage("report", empty, "-o", page), 1, "signal", "nothing")
+    assert not page.exists()
+
+
 def test_what_cannot_be_reported_is_refused(record, tmp_path):
     page = tmp_path / "page.html"
     refused(growpage("report"), 2, "no file")

@@ -172,10 +172,11 @@ static const char record[] = "{\"kind\":\"run\",\"engine\":{\"page_size\":16}}\n
 static int read_record(struct gp_results *results, struct gp_summary *summary, uint32_t **budgets,
                        size_t *count, struct gp_error *err)
 {
-    char *paths[] = {(char *)file_with("record.jsonl", record)};
+    static struct gp_source source;
     uint64_t *indices;
 
-    int rc = gp_results_read(results, paths, 1, err);
+    source.path = file_with("record.jsonl", record);
+    int rc = gp_results_read(results, &source, 1, err);
     if (!rc)
         rc = gp_summarise(results, 0, 0, 1, summary, err);
     if (!rc)
