@@ -1,6 +1,7 @@
-# growpage: make setup | all | demo | test | test-long | oracles | install | uninstall | clean | tidy
+# growpage: make setup | all | demo | test | test-long | oracles | paper | install | uninstall | clean | tidy
 #
-# CONFIG=release|debug|asan|tsan|cov|fuzz   CC=gcc|clang   MODEL=FILE (demo)
+# CONFIG=release|debug|asan|tsan|cov|fuzz   CC=gcc|clang   MODEL=FILE (demo, paper)
+# QUICK=1, PAPER_N=N (paper)
 
 CONFIG ?= release
 ifeq ($(origin CC),default)
@@ -165,6 +166,12 @@ oracles:
 	@tools/setup
 	@$(MAKE) $(jobs) all model venv tests-built
 	@tools/oracle/all.sh
+# Every table and figure of the paper on one page, build/paper/report.html; a broken-off run goes on.
+PAPER_N ?= $(if $(QUICK),100,500)
+paper:
+	@tools/setup
+	@$(MAKE) $(jobs) all model
+	@GP_BUILD=$B tools/paper --n $(PAPER_N) $(if $(MODEL),--model $(MODEL))
 bench-kernels: $B/bench/kernels
 	@$<
 tidy:
@@ -188,5 +195,5 @@ clean:
 
 -include $(shell find $B -name '*.d' 2>/dev/null)
 .PHONY: all links setup model venv demo test test-long tests-built run-tests run-c-tests \
-        fuzzers run-fuzz-regressions oracles bench-kernels tidy install uninstall clean FORCE
+        fuzzers run-fuzz-regressions oracles paper bench-kernels tidy install uninstall clean FORCE
 .SECONDARY:
