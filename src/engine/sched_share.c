@@ -106,9 +106,10 @@ static uint32_t copy_tail(struct gp_sched *s, const struct gp_seq *seq, uint32_t
     uint32_t b = s->options.page_tokens;
 
     if (!leader || leader->cached != leader->computed || leader->compacting ||
-        leader->computed < seq->prompt_count || seq->prompt_count / b != hits)
+        leader->computed < seq->prompt_count || seq->prompt_count / b != hits ||
+        seq->prompt_count % b == 0)
         return hits * b;
-    s->ops.copy(s->ops.ctx, leader->table[hits], seq->table[hits], seq->prompt_count - hits * b);
+    s->ops.copy(s->ops.ctx, leader->table[hits], seq->table[hits], seq->prompt_count % b);
     return seq->prompt_count;
 }
 

@@ -239,6 +239,57 @@ static void choices_share_the_prompt(void **state)
     }
 }
 
+/* Steps until choice 1 has `tokens` of its own, and takes its pages away. */
+static void preempt_behind(struct gp_engine *engine, uint64_t id, uint32_t tokens)
+{
+    while (gp_engine_read(engine, id, 1, tokens - 1, &(struct gp_token){0}, 1, NULL) == 0)
+        gp_engine_step(engine);
+    struct gp_seq *seq = engine_rig_seq(engine, id, 1);
+
+    assert_int_equal(seq->state, GP_SEQ_RUNNING);
+    gp_sched_preempt(engine->sched, seq);
+}
+
+/* A prompt that ends with a page, or beside its edge: what a choice of it copies when it comes
+ * back, while the first one runs, is the rest of the prompt, or nothing. */
+static void a_choice_comes_back_behind_a_whole_prompt(void **state)
+{
+    (void)state;
+    for (uint32_t p = 0; p < RIG_POLICIES; p++)
+        for (uint32_t at = 0; at < 9; at++) {
+            struct gp_engine_options options;
+            struct gp_request request;
+            struct rig_output undisturbed, out;
+            struct gp_engine *engine, *unshared;
+            uint64_t id, other;
+
+            open_with(&options, engine_rig_policies[p]);
+            if (p == 0 && at % 2)
+                options.kv.resume = GP_RESUME_RECOMPUTE;
+            engine = engine_rig_engine(&options);
+            options.no_prefix_cache = true;
+            unshared = engine_rig_engine(&options);
+            ask(&request, 5);
+            request.token_count = 47 + at % 3;
+            request.n = 2;
+            assert_int_equal(gp_engine_submit(engine, &request, &id, NULL), GP_OK);
+            assert_int_equal(gp_engine_submit(unshared, &request, &other, NULL), GP_OK);
+            preempt_behind(engine, id, 1 + 8 * (at / 3));
+            gp_engine_run(engine);
+            gp_engine_run(unshared);
+            for (uint32_t i = 0; i < 2; i++) {
+                engine_rig_read(engine, id, i, &out);
+                engine_rig_read(unshared, other, i, &undisturbed);
+                assert_int_equal(out.stats.preempt, i);
+                engine_rig_assert_same(&undisturbed, &out);
+            }
+            gp_engine_release(engine, id);
+            gp_engine_release(unshared, other);
+            assert_all_pages_back(engine);
+            assert_all_pages_back(unshared);
+        }
+}
+
 static void prompt_logprobs_do_not_depend_on_hits(void **state)
 {
     struct gp_engine_options options;
@@ -361,6 +412,7 @@ int main(void)
         cmocka_unit_test(a_collision_is_never_a_hit),
         cmocka_unit_test(what_was_overwritten_is_found_no_more),
         cmocka_unit_test(choices_share_the_prompt),
+        cmocka_unit_test(a_choice_comes_back_behind_a_whole_prompt),
         cmocka_unit_test(prompt_logprobs_do_not_depend_on_hits),
         cmocka_unit_test(another_salt_shares_nothing),
         cmocka_unit_test(compacting_beside_the_steps_changes_no_token),
