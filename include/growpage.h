@@ -383,6 +383,7 @@ struct gp_request_stats {
     uint32_t cached_tokens;                   /* prompt tokens served from the prefix index */
     uint64_t seed;                            /* the one in use                             */
     uint64_t queue_ns, prefill_ns, decode_ns; /* waiting; to the first token; from it to the last */
+    double tpot_ms; /* of decode_ns, for each token behind the first; 0: there is none */
     uint32_t pages, pages_peak;
     double pages_mean;               /* mean of P over decode steps                */
     uint32_t slots;                  /* n_cached                                   */
@@ -401,16 +402,37 @@ GP_API bool gp_engine_boundary(struct gp_engine *engine, uint64_t id, uint32_t c
 /* Forget a request; its id is unknown from then on.  One that still runs is cancelled first. */
 GP_API void gp_engine_release(struct gp_engine *engine, uint64_t id);
 
+/* The figures of a run.  A decode step is one in which a choice gets a token that is not its first;
+ * a token counts from when it can be read.  Figures in floating point are 0 where there is nothing
+ * to take them over. */
+struct gp_run_figures {
+    uint64_t output_tokens;
+    uint64_t decode_steps;
+    uint64_t decoding_ns; /* inside of decode steps                                           */
+    uint64_t serving_ns;  /* from the first decode step to the last token or end of a choice  */
+    double tps;           /* output tokens a second of serving_ns                             */
+    double tpot_ms;       /* mean of the choices' own, over those that ended with two or more */
+    double ttft_ms;       /* mean over choices, from submit to the first token                */
+    double kv_budget;     /* tokens: over the same as tpot_ms, mean of pages_mean in tokens   */
+    double concurrency;   /* C: choices that hold pages, mean over decode steps               */
+    uint32_t concurrency_max;
+};
+
 struct gp_engine_stats {
-    uint32_t running, waiting, pages_used, pages_free, pages_used_max;
+    uint32_t running, waiting, pages_used, pages_free;
+    uint32_t pages_used_max; /* since the run began */
     uint64_t steps, rows, prompt_tokens, output_tokens;
     uint64_t grow, compress, shrink, start, initial, pressure, capped, fallback, preempt;
     uint64_t demand_ns, score_ns, select_ns, compact_ns, forward_ns, sample_ns;
-    uint32_t resident_max; /* most requests holding pages at once        */
     uint64_t prefix_asked; /* tokens that were looked for in the prefix index, at admissions */
     uint64_t prefix_found; /* ... and those that did not have to be computed */
+    struct gp_run_figures run;
 };
 GP_API void gp_engine_stats(struct gp_engine *engine, struct gp_engine_stats *stats);
+
+/* On the thread that steps: the figures of a run begin here and no longer where the engine was
+ * opened, for an engine that serves several runs.  The counters go on. */
+GP_API void gp_engine_begin_run(struct gp_engine *engine);
 
 /* ---- perplexity ---- */
 

@@ -27,12 +27,6 @@ static uint32_t decoded(const struct gp_request_stats *stats)
     return stats->output_tokens > 0 ? stats->output_tokens - 1 : 0;
 }
 
-/* Milliseconds of decoding for each token behind the first. */
-static double token_ms(const struct gp_request_stats *stats)
-{
-    return decoded(stats) > 0 ? seconds(stats->decode_ns) * 1e3 / decoded(stats) : 0;
-}
-
 static uint64_t total_ns(const struct gp_request_stats *stats)
 {
     return stats->queue_ns + stats->prefill_ns + stats->decode_ns;
@@ -196,7 +190,7 @@ void gp_report_answer(const struct gp_engine_info *engine, const struct gp_answe
             rate(s->prompt_tokens - s->cached_tokens, s->prefill_ns),
             seconds(s->queue_ns + s->prefill_ns));
     fprintf(stderr, "decode  %u tokens, %.1f tok/s, %.2f ms a token; finish %s, seed %llu\n",
-            s->output_tokens, rate(decoded(s), s->decode_ns), token_ms(s),
+            s->output_tokens, rate(decoded(s), s->decode_ns), s->tpot_ms,
             gp_finish_name(answer->finish), (unsigned long long)s->seed);
     fprintf(stderr, "total   %.2f s\n", seconds(total_ns(s)));
     gp_report_cache(engine, answer);
@@ -209,7 +203,7 @@ static json_t *json_timings(const struct gp_request_stats *s)
                      "prompt_per_second", rate(s->prompt_tokens - s->cached_tokens, s->prefill_ns),
                      "ttft_ms", seconds(s->queue_ns + s->prefill_ns) * 1e3, "decode_ms",
                      seconds(s->decode_ns) * 1e3, "decode_per_second",
-                     rate(decoded(s), s->decode_ns), "tpot_ms", token_ms(s), "total_ms",
+                     rate(decoded(s), s->decode_ns), "tpot_ms", s->tpot_ms, "total_ms",
                      seconds(total_ns(s)) * 1e3);
 }
 

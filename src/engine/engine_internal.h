@@ -146,6 +146,20 @@ struct scored_scratch {
     struct gp_move *moves; /* half as many again: circles take one more                         */
 };
 
+/* Where the figures of a run stand. */
+struct run_sums {
+    uint64_t tokens_before;          /* the engine's output tokens when it began              */
+    uint64_t begin_ns;               /* of the first decode step; 0: none yet                 */
+    uint64_t resident;               /* choices that held pages, over decode steps            */
+    uint64_t started, decoded;       /* choices with a first token; that ended with a second  */
+    double ttft_ms, tpot_ms, budget; /* over these                                            */
+    /* Of the step at hand. */
+    uint64_t step_ns; /* when it began                    */
+    uint32_t holders; /* choices whose pages its rows use */
+    bool decodes;     /* it is a decode step              */
+    bool counts;      /* a choice got a token, or ended   */
+};
+
 /* For tests and measurement: look at a boundary's inputs and outcome.  NULL members are not
  * called. */
 struct gp_engine_hooks {
@@ -199,6 +213,7 @@ struct gp_engine {
     uint32_t slots_max;
     float *rope_cos, *rope_sin; /* [rope_dim/2] angles of a boundary's position                */
     struct gp_engine_stats stats;
+    struct run_sums run;
     struct gp_engine_stats
         retired; /* the counters of sequences that were forgotten               */
     uint64_t work_bytes;
@@ -277,6 +292,16 @@ struct gp_decision gp_measure_override(void *ctx, const struct gp_seq *seq,
 void gp_measure_clone(void *ctx, const struct gp_seq *from, const struct gp_seq *to);
 /* The rows of the plan have run, and nothing has been drawn from them. */
 void gp_measure_tap(struct gp_engine *engine, const struct gp_plan *plan);
+
+/* figures.c: the figures of a run, told of what happens in a step. */
+void gp_figures_begin_step(struct gp_engine *engine);
+void gp_figures_rows(struct gp_engine *engine); /* the rows that are planned are about to run */
+/* The choice has output that nobody could read until now; and it is over, its stats are whole. */
+void gp_figures_token(struct gp_engine *engine, const struct request *request,
+                      const struct choice *choice);
+void gp_figures_ended(struct gp_engine *engine, const struct gp_request_stats *stats);
+/* Into engine->stats, as of `now`, the time at which the step's tokens can be read. */
+void gp_figures_sum(struct gp_engine *engine, uint64_t now);
 
 /* requests.c: the side that other threads see. */
 /* What a request comes to, with its seed and its limits; the arrays are still the caller's. */

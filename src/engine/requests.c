@@ -441,6 +441,25 @@ void gp_choice_done(struct gp_engine *engine, struct request *request, struct ch
     gp_sched_finish(engine->sched, choice->seq);
 }
 
+/* A token's time is that at which it can be read. */
+static void date_tokens(struct gp_engine *engine, const struct request *request,
+                        struct choice *choice, uint64_t now)
+{
+    if (choice->output_seen == choice->output_count)
+        return;
+    choice->last_token_ns = now;
+    if (choice->output_seen == 0)
+        choice->first_token_ns = now;
+    gp_figures_token(engine, request, choice);
+}
+
+static double token_ms(const struct choice *choice)
+{
+    uint64_t ns = choice->last_token_ns - choice->first_token_ns;
+
+    return choice->output_count > 1 ? (double)ns / 1e6 / (choice->output_count - 1) : 0;
+}
+
 static void snapshot(struct gp_engine *engine, struct request *request, struct choice *choice)
 {
     const struct gp_seq *seq = choice->seq;
@@ -461,6 +480,7 @@ static void snapshot(struct gp_engine *engine, struct request *request, struct c
         .queue_ns = choice->admitted_ns ? choice->admitted_ns - request->submitted_ns : 0,
         .prefill_ns = first ? first - choice->admitted_ns : 0,
         .decode_ns = last - first,
+        .tpot_ms = token_ms(choice),
         .pages = done ? choice->pages_end : seq->pages,
         .pages_peak = seq->pages_peak,
         .pages_mean = seq->decode_steps ? (double)seq->pages_sum / seq->decode_steps : seq->pages,
@@ -499,6 +519,7 @@ static void add_counters(struct gp_engine_stats *stats, const struct gp_seq *seq
 static void retire(struct gp_engine *engine, struct request *request, struct choice *choice)
 {
     gp_tracer_finished(engine, request, choice);
+    gp_figures_ended(engine, &choice->stats_seen);
     add_counters(&engine->retired, choice->seq);
     engine->owners[choice->seq->index] = (struct owner){0};
     gp_sched_forget(engine->sched, choice->seq);
@@ -532,12 +553,15 @@ static void sum_counters(struct gp_engine *engine)
 void gp_requests_publish(struct gp_engine *engine)
 {
     pthread_mutex_lock(&engine->lock);
+    uint64_t now = gp_clock_ns();
+
     sum_counters(engine);
     for (uint32_t i = 0; i < engine->owner_count; i++) {
         struct owner owner = engine->owners[i];
 
         if (!owner.choice || !owner.choice->seq)
             continue;
+        date_tokens(engine, owner.request, owner.choice, now);
         snapshot(engine, owner.request, owner.choice);
         if (owner.choice->seq->state == GP_SEQ_DONE)
             retire(engine, owner.request, owner.choice);
@@ -549,8 +573,7 @@ void gp_requests_publish(struct gp_engine *engine)
     engine->stats.pages_free = gp_pool_free_count(engine->pool);
     engine->stats.pages_used = gp_pool_total(engine->pool) - engine->stats.pages_free;
     engine->stats.pages_used_max = gp_pool_used_max(engine->pool);
-    if (engine->stats.running > engine->stats.resident_max)
-        engine->stats.resident_max = engine->stats.running;
+    gp_figures_sum(engine, now);
     engine->stats_seen = engine->stats;
     bool news = engine->any_news;
 

@@ -247,9 +247,6 @@ static enum gp_finish take_token(struct gp_engine *engine, struct draw *draw)
     if (draw->id < 0)
         return GP_FINISH_ERROR;
     choice->tokens[asked->token_count + choice->output_count++] = draw->id;
-    choice->last_token_ns = gp_clock_ns();
-    if (!choice->first_token_ns)
-        choice->first_token_ns = choice->last_token_ns;
     engine->stats.output_tokens++;
     if (asked->on_token) {
         gp_mem_thaw();
@@ -364,6 +361,7 @@ uint32_t gp_engine_step(struct gp_engine *engine)
     uint32_t rows = 0;
 
     gp_mem_freeze();
+    gp_figures_begin_step(engine);
     gp_requests_drain(engine);
     gp_sched_limit_prompts(engine->sched, gp_pace_rows(&engine->pace));
     bool planned = gp_sched_plan(engine->sched, &plan, &stuck);
@@ -375,6 +373,7 @@ uint32_t gp_engine_step(struct gp_engine *engine)
 
         rows = plan.row_count;
         count_rows(engine, &plan);
+        gp_figures_rows(engine);
         uint32_t wanted = run_rows(engine, &plan);
 
         gp_sched_ran(engine->sched, &plan);

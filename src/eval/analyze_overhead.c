@@ -21,7 +21,7 @@ static const char *const names[STAGES] = {"demand", "score", "select", "compact"
 struct cost {
     uint64_t requests, demands, cuts;
     double ns[STAGES];
-    struct gp_pace pace;
+    struct gp_run_figures run;
 };
 
 struct costs {
@@ -51,12 +51,12 @@ static int take(void *ctx, const struct gp_sample *sample, struct gp_error *err)
     return GP_OK;
 }
 
-static int take_pace(void *ctx, const struct gp_sitting_state *state, struct gp_error *err)
+static int take_run(void *ctx, const struct gp_sitting_state *state, struct gp_error *err)
 {
     struct costs *costs = ctx;
 
     (void)err;
-    costs->items[state->policy].pace = state->pace;
+    costs->items[state->policy].run = state->run;
     return GP_OK;
 }
 
@@ -80,9 +80,9 @@ static int add_stage(const struct costs *costs, uint32_t policy, enum stage stag
                   stage == ALL ? json_null() : json_integer((json_int_t)events), "ms",
                   c->ns[stage] / 1e6, "ms_per_event",
                   gp_json_number(ratio(c->ns[stage] / 1e6, (double)events)), "share",
-                  gp_json_number(ratio(c->ns[stage], (double)c->pace.decoding_ns)), "requests",
-                  (json_int_t)c->requests, "output_tokens", (json_int_t)c->pace.output_tokens,
-                  "decode_ms", (double)c->pace.decoding_ns / 1e6),
+                  gp_json_number(ratio(c->ns[stage], (double)c->run.decoding_ns)), "requests",
+                  (json_int_t)c->requests, "output_tokens", (json_int_t)c->run.output_tokens,
+                  "decode_ms", (double)c->run.decoding_ns / 1e6),
         err);
 }
 
@@ -98,7 +98,7 @@ int gp_analyze_overhead(const struct gp_analysis *analysis, bool *complete, stru
     };
     if (!costs.items)
         return gp_fail(err, GP_ENOMEM, "analysis: out of memory");
-    struct gp_analysis_ears ears = {NULL, take, take_pace, &costs};
+    struct gp_analysis_ears ears = {NULL, take, take_run, &costs};
     int rc = gp_analysis_ask(analysis, &ears, complete, err);
     for (uint32_t p = 0; !rc && *complete && p < analysis->sitting->policy_count; p++)
         for (int i = 0; !rc && i < STAGES; i++)

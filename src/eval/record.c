@@ -254,17 +254,16 @@ int gp_record_sample(struct gp_record *record, const struct gp_record_run *run,
 int gp_record_served(struct gp_record *record, const struct gp_record_run *run,
                      const struct gp_sitting_state *state, struct gp_error *err)
 {
-    const struct gp_pace *p = &state->pace;
+    const struct gp_run_figures *r = &state->run;
 
     return write_line(
         record,
         json_pack("{s:s, s:s, s:I, s:I, s:f, s:I, s:f, s:i, s:i}", "kind", "served", "policy",
                   run->policies[state->policy], "samples", (json_int_t)state->asked,
-                  "output_tokens", (json_int_t)p->output_tokens, "serving_ms",
-                  milliseconds(p->serving_ns), "decode_steps", (json_int_t)p->decode_steps,
-                  "concurrency",
-                  p->decode_steps ? (double)p->resident_sum / (double)p->decode_steps : 0,
-                  "concurrency_max", (int)p->resident_max, "pages_max", (int)p->pages_max),
+                  "output_tokens", (json_int_t)r->output_tokens, "serving_ms",
+                  milliseconds(r->serving_ns), "decode_steps", (json_int_t)r->decode_steps,
+                  "concurrency", r->concurrency, "concurrency_max", (int)r->concurrency_max,
+                  "pages_max", (int)state->pages_max),
         err);
 }
 

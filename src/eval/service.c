@@ -17,7 +17,7 @@
 /* A request from its arrival to its last token. */
 struct visit {
     uint64_t id;
-    uint64_t arrival_ns, first_ns, last_ns;
+    uint64_t arrival_ns, last_ns;
     uint32_t tokens; /* that have been seen */
     uint32_t wanted;
 };
@@ -27,7 +27,6 @@ struct desk {
     struct gp_engine *engine;
     struct gp_service_result result;
     uint64_t start_ns;
-    uint64_t decode_begin_ns; /* 0: no decode step yet                       */
     uint64_t last_end_ns;
     uint32_t next;        /* the request that comes next                   */
     uint64_t next_ns;     /* when                                          */
@@ -150,41 +149,30 @@ static int count_request(struct desk *desk, const struct visit *visit,
     c->select_ns += stats->select_ns;
     c->compact_ns += stats->compact_ns;
     gp_boundaries_count(desk->engine, visit->id, stats, &c->demands, &c->cuts);
-    if (visit->tokens > 1) { /* it has decode steps */
-        rc = gp_values_add(
-            &r->tpot_ms, milliseconds(visit->last_ns - visit->first_ns) / (visit->tokens - 1), err);
-        if (!rc)
-            rc = gp_values_add(&r->budget, stats->pages_mean * r->page_tokens, err);
-    }
+    if (visit->tokens > 1) /* it has decode steps */
+        rc = gp_values_add(&r->tpot_ms, stats->tpot_ms, err);
     if (!rc)
         rc = gp_values_add(&r->whole_ms, milliseconds(desk->last_end_ns - visit->arrival_ns), err);
     return rc;
 }
 
-/* A token that was not there before the step; *decoded: it was not the request's first. */
+/* A token that was not there before the step. */
 static int take_token(struct desk *desk, struct visit *visit, uint32_t tokens, uint64_t now,
-                      bool *decoded, struct gp_error *err)
+                      struct gp_error *err)
 {
-    int rc;
+    struct gp_service_result *r = &desk->result;
+    int rc = visit->tokens == 0
+                 ? gp_values_add(&r->ttft_ms, milliseconds(now - visit->arrival_ns), err)
+                 : gp_values_add(&r->gap_ms, milliseconds(now - visit->last_ns), err);
 
-    if (visit->tokens == 0) {
-        visit->first_ns = now;
-        rc = gp_values_add(&desk->result.ttft_ms, milliseconds(now - visit->arrival_ns), err);
-    } else {
-        *decoded = true;
-        rc = gp_values_add(&desk->result.gap_ms, milliseconds(now - visit->last_ns), err);
-    }
     visit->tokens = tokens;
     visit->last_ns = now;
     return rc;
 }
 
-/* Look at every request that was with the engine in the step from `begin` to `now`. */
-static int collect(struct desk *desk, uint64_t begin, uint64_t now, struct gp_error *err)
+/* Look at every request that was with the engine in the step that ended now. */
+static int collect(struct desk *desk, uint64_t now, struct gp_error *err)
 {
-    struct gp_service_result *r = &desk->result;
-    uint32_t holders = 0;
-    bool decoded = false;
     int rc = GP_OK;
 
     for (uint32_t i = 0; !rc && i < desk->live;) {
@@ -194,9 +182,8 @@ static int collect(struct desk *desk, uint64_t begin, uint64_t now, struct gp_er
 
         gp_engine_request_stats(desk->engine, visit->id, 0, &stats);
         gp_engine_read(desk->engine, visit->id, 0, 0, NULL, 0, &finish);
-        holders += stats.pages > 0;
         if (stats.output_tokens > visit->tokens)
-            rc = take_token(desk, visit, stats.output_tokens, now, &decoded, err);
+            rc = take_token(desk, visit, stats.output_tokens, now, err);
         if (rc || finish == GP_FINISH_NONE) {
             i++;
             continue;
@@ -207,15 +194,6 @@ static int collect(struct desk *desk, uint64_t begin, uint64_t now, struct gp_er
         *visit = desk->visits[--desk->live];
         desk->done++;
     }
-    if (decoded) {
-        if (desk->decode_begin_ns == 0)
-            desk->decode_begin_ns = begin;
-        r->decode_steps++;
-        r->decoding_ns += now - begin;
-        r->resident_sum += holders;
-    }
-    if (holders > r->resident_max)
-        r->resident_max = holders;
     return rc;
 }
 
@@ -233,6 +211,7 @@ static int warm_up(struct desk *desk, struct gp_error *err)
         return rc;
     gp_engine_run(desk->engine);
     gp_engine_release(desk->engine, id);
+    gp_engine_begin_run(desk->engine);
     return GP_OK;
 }
 
@@ -247,9 +226,8 @@ static int serve(struct desk *desk, bool *complete, struct gp_error *err)
         int rc = submit_arrived(desk, err);
         if (rc)
             return rc;
-        uint64_t begin = gp_clock_ns();
         uint32_t rows = gp_engine_step(desk->engine);
-        rc = collect(desk, begin, gp_clock_ns(), err);
+        rc = collect(desk, gp_clock_ns(), err);
         if (rc)
             return rc;
         if (rows == 0 && desk->done == done) {
@@ -282,9 +260,9 @@ static void finish(struct desk *desk)
     struct gp_engine_stats stats;
 
     gp_engine_stats(desk->engine, &stats);
+    r->run = stats.run;
     r->pages_max = stats.pages_used_max;
     r->total_ns = desk->last_end_ns - desk->start_ns;
-    r->serving_ns = desk->decode_begin_ns ? desk->last_end_ns - desk->decode_begin_ns : 0;
     r->budget_nominal = has_budget(kv) ? kv->budget_tokens : 0;
 }
 
@@ -331,5 +309,4 @@ void gp_service_result_free(struct gp_service_result *result)
     gp_values_free(&result->tpot_ms);
     gp_values_free(&result->gap_ms);
     gp_values_free(&result->whole_ms);
-    gp_values_free(&result->budget);
 }

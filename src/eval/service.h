@@ -36,14 +36,12 @@ struct gp_service_counts {
 struct gp_service_result {
     uint32_t threads, page_tokens, page_count;
     struct gp_service_counts counts;
-    uint64_t total_ns;    /* from the start to the last request's end            */
-    uint64_t serving_ns;  /* from the first decode step to the last request's end */
-    uint64_t decoding_ns; /* inside of decode steps                              */
-    uint64_t decode_steps, resident_sum;
-    uint32_t resident_max, pages_max;
-    uint32_t budget_nominal; /* 0: the policy has none                            */
+    struct gp_run_figures run;
+    uint64_t total_ns; /* from the start to the last request's end */
+    uint32_t pages_max;
+    uint32_t budget_nominal; /* 0: the policy has none */
     /* Over requests; gaps: over tokens. */
-    struct gp_values ttft_ms, tpot_ms, gap_ms, whole_ms, budget;
+    struct gp_values ttft_ms, tpot_ms, gap_ms, whole_ms;
 };
 
 /* Tokens of the longest request.  GP_EINVAL if one is longer than a context of `limit`. */

@@ -31,6 +31,12 @@ static double ratio(double a, double b)
     return b > 0 ? a / b : NAN;
 }
 
+/* A figure that there is only where something was decoded. */
+static json_t *decoded(const struct gp_service_result *r, double figure)
+{
+    return r->run.decode_steps > 0 ? json_real(figure) : json_null();
+}
+
 /* A kind of work at boundaries, in wall-clock time. */
 static json_t *work(double ns, uint64_t events, uint64_t decoding_ns)
 {
@@ -46,26 +52,23 @@ static json_t *speed(struct gp_service_result *r)
     return json_pack("{s:I, s:I, s:I, s:i, s:f, s:o, s:o, s:o, s:o, s:o}", "requests",
                      (json_int_t)r->whole_ms.count, "prompt_tokens", (json_int_t)c->prompt_tokens,
                      "output_tokens", (json_int_t)c->output_tokens, "cut_short", (int)c->cut_short,
-                     "total_s", (double)r->total_ns / 1e9, "tps",
-                     gp_json_number(ratio((double)c->output_tokens * 1e9, (double)r->serving_ns)),
-                     "tpot_ms", gp_json_spread(&r->tpot_ms), "ttft_ms", gp_json_spread(&r->ttft_ms),
-                     "gap_ms", gp_json_spread(&r->gap_ms), "e2e_ms", gp_json_spread(&r->whole_ms));
+                     "total_s", (double)r->total_ns / 1e9, "tps", decoded(r, r->run.tps), "tpot_ms",
+                     gp_json_spread(&r->tpot_ms), "ttft_ms", gp_json_spread(&r->ttft_ms), "gap_ms",
+                     gp_json_spread(&r->gap_ms), "e2e_ms", gp_json_spread(&r->whole_ms));
 }
 
 static json_t *memory(struct gp_service_result *r)
 {
     const struct gp_service_counts *c = &r->counts;
     uint64_t primary = c->grow + c->compress + c->shrink;
-    struct gp_spread budget;
 
-    gp_spread_of(&r->budget, &budget);
     return json_pack(
         "{s:o, s:o, s:o, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}",
-        "kv_budget", gp_json_number(budget.mean), "kv_nominal",
+        "kv_budget", decoded(r, r->run.kv_budget), "kv_nominal",
         r->budget_nominal ? json_integer(r->budget_nominal) : json_null(), "concurrency",
-        gp_json_number(ratio((double)r->resident_sum, (double)r->decode_steps)), "concurrency_max",
-        (int)r->resident_max, "pages", (int)r->page_count, "pages_max", (int)r->pages_max,
-        "decode_steps", (json_int_t)r->decode_steps, "grow", (json_int_t)c->grow, "compress",
+        decoded(r, r->run.concurrency), "concurrency_max", (int)r->run.concurrency_max, "pages",
+        (int)r->page_count, "pages_max", (int)r->pages_max, "decode_steps",
+        (json_int_t)r->run.decode_steps, "grow", (json_int_t)c->grow, "compress",
         (json_int_t)c->compress, "shrink", (json_int_t)c->shrink, "start", (json_int_t)c->start,
         "initial", (json_int_t)c->initial, "pressure", (json_int_t)c->pressure, "capped",
         (json_int_t)c->capped, "fallback", (json_int_t)c->fallback, "preempt",
@@ -84,12 +87,13 @@ static json_t *boundaries(const struct gp_service_result *r)
 
     return json_pack(
         "{s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:f, s:o}", "demand_events", (json_int_t)c->demands,
-        "compact_events", (json_int_t)c->cuts, "demand", work(demand, c->demands, r->decoding_ns),
-        "score", work(score, c->cuts, r->decoding_ns), "mask", work(0, c->cuts, r->decoding_ns),
-        "select", work(select, c->cuts, r->decoding_ns), "compact",
-        work(compact, c->cuts, r->decoding_ns), "decode_s", (double)r->decoding_ns / 1e9,
+        "compact_events", (json_int_t)c->cuts, "demand",
+        work(demand, c->demands, r->run.decoding_ns), "score",
+        work(score, c->cuts, r->run.decoding_ns), "mask", work(0, c->cuts, r->run.decoding_ns),
+        "select", work(select, c->cuts, r->run.decoding_ns), "compact",
+        work(compact, c->cuts, r->run.decoding_ns), "decode_s", (double)r->run.decoding_ns / 1e9,
         "boundary_share",
-        gp_json_number(ratio(demand + score + select + compact, (double)r->decoding_ns)));
+        gp_json_number(ratio(demand + score + select + compact, (double)r->run.decoding_ns)));
 }
 
 json_t *gp_service_figures(struct gp_service_result *result)

@@ -6,7 +6,6 @@
 #include <jansson.h>
 
 #include "base/assert.h"
-#include "base/clock.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "eval/judge.h"
@@ -39,8 +38,6 @@ struct desk {
     uint32_t live;
     struct item waiting; /* ready, but the engine had no room */
     bool has_waiting;
-    uint64_t tokens_before; /* the engine's, when the policy began */
-    uint64_t first_ns;      /* when the step began that gave the first of its tokens; 0: none did */
     struct gp_token *tokens;
     uint32_t token_room;
     char *text;
@@ -302,43 +299,18 @@ static int collect(struct desk *desk, uint32_t *ended, struct gp_error *err)
 
 /* ---- the sitting ---- */
 
-/* What a step did, before those that ended are released. */
-static void count_step(struct desk *desk, uint64_t begin)
+static void look(struct desk *desk)
 {
-    struct gp_pace *pace = &desk->state.pace;
     struct gp_engine_stats stats;
-    uint32_t holders = 0;
 
     gp_engine_stats(desk->engine, &stats);
-    if (stats.pages_used > pace->pages_max)
-        pace->pages_max = stats.pages_used;
-    uint64_t tokens = stats.output_tokens - desk->tokens_before;
-    if (tokens == pace->output_tokens)
-        return;
-    for (uint32_t i = 0; i < desk->live; i++) {
-        struct gp_request_stats request = {0};
-        gp_engine_request_stats(desk->engine, desk->items[i].id, 0, &request);
-        holders += request.pages > 0;
-    }
-    if (desk->first_ns == 0)
-        desk->first_ns = begin;
-    pace->output_tokens = tokens;
-    uint64_t now = gp_clock_ns();
-    pace->serving_ns = now - desk->first_ns;
-    pace->decoding_ns += now - begin;
-    pace->decode_steps++;
-    pace->resident_sum += holders;
-    if (holders > pace->resident_max)
-        pace->resident_max = holders;
+    desk->state.run = stats.run;
+    desk->state.pages_max = stats.pages_used_max;
 }
 
 static void begin_policy(struct desk *desk, uint32_t policy)
 {
-    struct gp_engine_stats stats;
-
-    gp_engine_stats(desk->engine, &stats);
-    desk->tokens_before = stats.output_tokens;
-    desk->first_ns = 0;
+    gp_engine_begin_run(desk->engine);
     desk->next = 0;
     desk->state = (struct gp_sitting_state){
         .policy = policy,
@@ -358,16 +330,15 @@ static int sit_policy(struct desk *desk, uint32_t policy, bool *complete, struct
             return rc;
         if (desk->live == 0)
             break;
-        uint64_t begin = gp_clock_ns();
         uint32_t rows = gp_engine_step(desk->engine);
-        count_step(desk, begin);
+        look(desk);
         rc = collect(desk, &ended, err);
         if (rc)
             return rc;
         gp_assert(rows > 0 || ended > 0);
         *complete = s->go_on(s->ctx, &desk->state);
     }
-    bool served = desk->state.pace.output_tokens > 0;
+    bool served = desk->state.run.output_tokens > 0;
     return s->served && served ? s->served(s->ctx, &desk->state, err) : GP_OK;
 }
 

@@ -23,22 +23,13 @@ struct gp_sample {
     bool correct;
 };
 
-/* How a policy was served: what is asked of the engine while answers are outstanding. */
-struct gp_pace {
-    uint64_t output_tokens; /* also those of answers that were dropped                     */
-    uint64_t serving_ns;    /* from the first step that gave tokens to the end of the last */
-    uint64_t decoding_ns;   /* inside of those steps                                       */
-    uint64_t decode_steps;  /* that gave tokens                                            */
-    uint64_t resident_sum;  /* requests that held pages, over those steps                  */
-    uint32_t resident_max, pages_max;
-};
-
 /* Where a sitting stands; all is of one policy. */
 struct gp_sitting_state {
     uint32_t policy;
     uint64_t done, total, correct; /* with those that were there already */
     uint64_t asked;                /* answers that ended in this sitting */
-    struct gp_pace pace;
+    struct gp_run_figures run;     /* with answers that were dropped     */
+    uint32_t pages_max;
 };
 
 struct gp_sitting {

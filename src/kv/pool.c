@@ -76,6 +76,11 @@ uint32_t gp_pool_used_max(const struct gp_pool *pool)
     return pool->used_max;
 }
 
+void gp_pool_begin_max(struct gp_pool *pool)
+{
+    pool->used_max = pool->page_count - pool->free_count;
+}
+
 uint32_t gp_pool_refs(const struct gp_pool *pool, uint32_t page)
 {
     gp_assert(page < pool->page_count);

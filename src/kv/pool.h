@@ -20,7 +20,8 @@ void gp_pool_close(struct gp_pool *pool); /* asserts that every page came back; 
 
 uint32_t gp_pool_total(const struct gp_pool *pool);
 uint32_t gp_pool_free_count(const struct gp_pool *pool);
-uint32_t gp_pool_used_max(const struct gp_pool *pool); /* most pages ever out at once */
+uint32_t gp_pool_used_max(const struct gp_pool *pool); /* most pages out at once */
+void gp_pool_begin_max(struct gp_pool *pool);          /* ... from now on */
 uint32_t gp_pool_refs(const struct gp_pool *pool, uint32_t page);
 
 /* Take n pages, each with one reference, or none at all (false). */

@@ -101,8 +101,7 @@ json_t *gp_answer_timings(const struct gp_job *job, const struct gp_choice *choi
                      (double)s.prefill_ns / 1e6, "prompt_per_token_ms",
                      run > 0 ? (double)s.prefill_ns / 1e6 / run : 0.0, "prompt_per_second",
                      rate(run, s.prefill_ns), "predicted_n", (int)s.output_tokens, "predicted_ms",
-                     (double)s.decode_ns / 1e6, "predicted_per_token_ms",
-                     decoded > 0 ? (double)s.decode_ns / 1e6 / decoded : 0.0,
+                     (double)s.decode_ns / 1e6, "predicted_per_token_ms", s.tpot_ms,
                      "predicted_per_second", rate(decoded, s.decode_ns));
 }
 

@@ -65,7 +65,7 @@ static void observe_choice(struct gp_metrics *m, const struct gp_job *job,
     observe(&m->pages, counts, s.pages_peak);
     observe_deltas(m, job, choice, s.boundary_count);
     if (s.output_tokens > 1)
-        observe(&m->per_token, seconds, decode / (s.output_tokens - 1));
+        observe(&m->per_token, seconds, s.tpot_ms / 1e3);
 }
 
 void gp_metrics_gap(struct gp_metrics *m, double gap, uint32_t tokens)
