@@ -170,6 +170,110 @@ static void full_gets_through_by_preemption_with_the_text_of_each_alone(void **s
     }
 }
 
+/* ---- what is left of the text when the cache is cut ---- */
+
+#define TELLERS     (TELLER_TEXTS * 4)
+#define TOLD        300u /* tokens of a text */
+#define LOOP        200u /* a loop goes on for so long */
+#define PERIOD      20u  /* ... and comes round sooner */
+#define BUDGET_NATS 0.5  /* what a token may be harder to expect than one of a full cache */
+#ifdef GP_DEBUG
+#define TELLER_TEXTS 1u
+#else
+#define TELLER_TEXTS 3u
+#endif
+
+static bool loops(const struct gp_token *tokens, uint32_t count)
+{
+    for (uint32_t period = 1; period < PERIOD; period++)
+        for (uint32_t i = period, run = 0; i < count; i++) {
+            run = tokens[i].id == tokens[i - period].id ? run + 1 : 0;
+            if (run == LOOP)
+                return true;
+        }
+    return false;
+}
+
+/* What a full cache expects of the tokens behind a prompt: nats a token. */
+static double nats_of(struct gp_engine *engine, uint32_t topic, const struct text *text)
+{
+    uint32_t count = prompt_counts[topic];
+    int32_t ids[64 + TOLD];
+    struct gp_request request;
+    double nats = 0;
+    uint64_t id;
+
+    assert_true(count <= 64);
+    memcpy(ids, prompts[topic], count * sizeof *ids);
+    for (uint32_t i = 0; i < text->count; i++)
+        ids[count + i] = text->tokens[i].id;
+    gp_request_init(&request);
+    request.tokens = ids;
+    request.token_count = count + text->count;
+    request.max_tokens = 1;
+    request.prompt_logprobs = 0;
+    assert_int_equal(gp_engine_submit(engine, &request, &id, NULL), GP_OK);
+    gp_engine_run(engine);
+    for (uint32_t i = count; i < request.token_count; i++)
+        nats -= gp_engine_prompt_logprob(engine, id, i);
+    gp_engine_release(engine, id);
+    return nats / text->count;
+}
+
+/* B57: budgets of 60, 50 and 40 per cent of the text, beside a full cache, from the same seeds. */
+static void a_cut_cache_still_tells_a_story(void **state)
+{
+    static struct text texts[TELLERS];
+    static const uint32_t shares[4] = {100, 60, 50, 40};
+    struct gp_engine_options options;
+    struct gp_engine *engine;
+    uint64_t ids[TELLERS];
+
+    (void)state;
+    need_model();
+    pool_options(&options, "full", 1000);
+    options.page_tokens = 16;
+    options.max_seqs = TELLERS;
+    assert_int_equal(gp_engine_open(&engine, model, &options, NULL), GP_OK);
+    for (uint32_t i = 0; i < TELLERS; i++) {
+        uint32_t topic = i / 4, tokens = (prompt_counts[topic] + TOLD) * shares[i % 4] / 100;
+        struct gp_kv_options kv = options.kv;
+        struct gp_request request;
+        char policy[32];
+
+        snprintf(policy, sizeof policy, "fixed:%u", tokens);
+        if (i % 4 > 0)
+            assert_int_equal(gp_policy_parse(policy, &kv, NULL), GP_OK);
+        ask(&request, topic);
+        request.max_tokens = TOLD;
+        request.kv = &kv;
+        assert_int_equal(gp_engine_submit(engine, &request, &ids[i], NULL), GP_OK);
+    }
+    gp_engine_run(engine);
+    for (uint32_t i = 0; i < TELLERS; i++) {
+        struct gp_request_stats stats;
+
+        texts[i].count = gp_engine_read(engine, ids[i], 0, 0, texts[i].tokens, TOKENS_MAX, NULL);
+        assert_int_equal(texts[i].count, TOLD);
+        assert_true(gp_engine_request_stats(engine, ids[i], 0, &stats));
+        assert_int_equal(stats.compress > 0, i % 4 > 0);
+        assert_false(loops(texts[i].tokens, TOLD));
+        gp_engine_release(engine, ids[i]);
+    }
+    for (uint32_t topic = 0; topic < TELLER_TEXTS; topic++) {
+        double nats[4];
+
+        for (uint32_t i = 0; i < 4; i++)
+            nats[i] = nats_of(engine, topic, &texts[4 * topic + i]);
+        print_message("# \"%s\": nats a token %.2f; with 60, 50, 40 %% of the cache %.2f, %.2f, "
+                      "%.2f\n",
+                      topics[topic], nats[0], nats[1], nats[2], nats[3]);
+        for (uint32_t i = 1; i < 4; i++)
+            assert_true(nats[i] < nats[0] + BUDGET_NATS);
+    }
+    gp_engine_close(engine);
+}
+
 static uint64_t resident_bytes(void)
 {
     FILE *file = fopen("/proc/self/statm", "r");
@@ -236,6 +340,7 @@ int main(void)
         cmocka_unit_test(memory_after_start_stays_within_what_was_announced),
         cmocka_unit_test(a_third_of_the_memory_is_enough_for_growpage),
         cmocka_unit_test(full_gets_through_by_preemption_with_the_text_of_each_alone),
+        cmocka_unit_test(a_cut_cache_still_tells_a_story),
     };
 
     return cmocka_run_group_tests(tests, open_model, close_model);
