@@ -18,9 +18,9 @@ MAGIC = b"GPLOGITS"
 VERSION = 1
 
 
-def llama_logits(program, model, count, paths):
-    """(ids, logits[count, vocab] float32) of each file, from llama_logits.c."""
-    command = [str(program), str(model), str(count)] + [str(path) for path in paths]
+def llama_logits(program, model, count, paths, options=()):
+    """(ids, logits[count, vocab] float32) of each file, from llama_logits.c with its options."""
+    command = [str(program), *options, str(model), str(count)] + [str(path) for path in paths]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         read = process.stdout.read
         (vocab,) = struct.unpack("<I", read(4))
