@@ -6,7 +6,9 @@
  * page than the others; all pages behind the first hold the same tokens, so that what is in them
  * depends on those before.
  *
- * UNDISTURBED: nobody is cancelled, nor preempted but for want of pages.
+ * CANCELS: anybody may be cancelled at any moment.  PREEMPTIONS: how often one is preempted for no
+ * reason, wherever it stands.  Either may end at any moment, so that what would be stuck without
+ * them is seen to be.
  *
  * Each other #ifdef is a mistake that the check must find; tools/check-pages makes them all. */
 
@@ -21,6 +23,12 @@
 #endif
 #ifndef STRANGERS
 #define STRANGERS 0
+#endif
+#ifndef CANCELS
+#define CANCELS 1
+#endif
+#ifndef PREEMPTIONS
+#define PREEMPTIONS 1
 #endif
 #define PROMPT 2
 #define TABLE       (PROMPT + BOUNDARIES)
@@ -65,6 +73,8 @@ typedef Seq {
 };
 Seq seq[SEQS];
 bool refused; /* an admission; nothing has happened since */
+bool calm;    /* nobody is cancelled or preempted any more without need */
+byte preemptions;
 
 /* Scratch of one step; no part of the state. */
 hidden byte i, j, q, page, other, found, wanted, held, after, ready;
@@ -298,7 +308,12 @@ inline release(s)
 #endif
     j = seq[s].held;
     do
+#ifdef SHARED_PAGES_ARE_FORGOTTEN
+    :: j > 0 && refs[seq[s].table[j - 1]] > 1 -> j--
+    :: j > 0 && refs[seq[s].table[j - 1]] <= 1 -> j--; page = seq[s].table[j]; unref(page)
+#else
     :: j > 0 -> j--; page = seq[s].table[j]; unref(page)
+#endif
     :: else -> break
     od;
 #ifndef GIVEN_BACK_TWICE
@@ -311,6 +326,22 @@ inline preempt(s)
 {
     release(s);
     seq[s].state = WAITING
+}
+
+inline cancel(s)
+{
+#ifdef CANCEL_TAKES_FROM_OTHERS
+    i = 0;
+    do
+    :: i < seq[s].held -> refs[seq[s].table[i]] = 1; i++
+    :: else -> break
+    od;
+#endif
+    finish(s)
+#ifdef CANCELLED_IS_WAITED_FOR
+    ;
+    gone[s] = true
+#endif
 }
 
 inline finish(s)
@@ -594,7 +625,16 @@ inline check()
 
 #define at_boundary(s) (seq[s].state == RUNNING && seq[s].cached == seq[s].pages)
 #define decides(s)     (at_boundary(s) && seq[s].log_at == seq[s].log_count && seq[s].log_at < BOUNDARIES)
-#define may_admit(s)   (!refused && seq[s].state == WAITING && (s == 0 || seq[s - 1].state != WAITING))
+/* The queue is in the order of arrival. */
+#ifdef CANCELLED_IS_WAITED_FOR
+bool gone[SEQS];
+#define waits(s)       (seq[s].state == WAITING || gone[s])
+#else
+#define waits(s)       (seq[s].state == WAITING)
+#endif
+#define is_first(s)    ((s < 1 || !waits(0)) && (s < 2 || !waits(1)))
+#define may_admit(s)   (!refused && seq[s].state == WAITING && is_first(s))
+#define has_pages(s)   (seq[s].state == RUNNING || seq[s].state == FLYING)
 
 proctype sequence(byte s)
 {
@@ -607,32 +647,16 @@ proctype sequence(byte s)
     :: d_step { at_boundary(s) && seq[s].log_at < seq[s].log_count -> carry_out(s); done() }
     :: d_step { seq[s].state == FLYING -> run_slice(s); done() }
     :: d_step { at_boundary(s) && seq[s].log_at == BOUNDARIES -> finish(s); done() }
+    :: d_step { !calm && CANCELS && seq[s].state != DONE -> cancel(s); done() }
+    :: d_step { !calm && preemptions > 0 && has_pages(s) -> preemptions--; preempt(s); done() }
     :: seq[s].state == DONE -> break
     od
 }
 
-/* At any moment, or never. */
-proctype cancel(byte s)
-{
-    if
-    :: d_step { seq[s].state != DONE -> finish(s); done() }
-    :: skip
-    fi
-}
-
-proctype preempt_one()
-{
-    byte s;
-
-    select (s : 0 .. SEQS - 1);
-    if
-    :: d_step { seq[s].state == RUNNING || seq[s].state == FLYING -> preempt(s); done() }
-    :: skip
-    fi
-}
-
 init {
     atomic {
+        preemptions = PREEMPTIONS;
+        calm = CANCELS + PREEMPTIONS == 0;
         for (page : 0 .. PAGES - 1) {
             free_list ! page;
             parent[page] = ROOT
@@ -642,14 +666,11 @@ init {
             seq[other].known = PROMPT;
             seq[other].place = ROOT;
             run sequence(other)
-#ifndef UNDISTURBED
-            ;
-            run cancel(other)
-#endif
         }
-#ifndef UNDISTURBED
-        run preempt_one()
-#endif
     }
+    if
+    :: d_step { !calm -> calm = true; preemptions = 0 }
+    :: calm
+    fi;
     (_nr_pr == 1) -> assert(len(free_list) == PAGES)
 }
