@@ -15,7 +15,7 @@ SMOLLM := models/smollm2-135m-instruct-q4_1.gguf
 
 LIBS   := jansson libpcre2-8 libutf8proc
 # What the program needs beside the library's, and of those what its parts do.
-EVAL_LIBS := libxxhash libcurl
+EVAL_LIBS := libxxhash libcurl zlib
 SERVER_LIBS := libmicrohttpd
 PROGRAM_LIBS := libedit $(EVAL_LIBS) $(SERVER_LIBS)
 WARN   := -Wall -Wextra -Wshadow -Wvla -Wundef -Wstrict-prototypes -Wmissing-prototypes \
@@ -81,6 +81,9 @@ $B/%.o: %.c $B/flags
 # The web page is put into the program by the assembler, which tells nobody of what it reads.
 $B/src/server/page.o: $(wildcard src/server/page/*)
 
+# So is the driver of the sandbox.
+$B/src/eval/sandbox.o: src/eval/sandbox.py
+
 $B/libgrowpage.a: $(LIB_OBJ)
 	@rm -f $@
 	$(call say,AR,$@)ar rcs $@ $^
@@ -99,7 +102,7 @@ $B/tools/make_model: $(patsubst %,$B/tests/model/%.o,model_maker model_script mo
 $B/tests/fuzz/fuzz_gguf: $B/tests/model/gguf_bytes.o
 $B/tests/fuzz/fuzz_tokenizer $B/tests/fuzz/fuzz_schema: $B/tests/text/small_vocab.o
 $B/tests/fuzz/fuzz_trace: $B/src/eval/timeline.o
-$B/tests/fuzz/fuzz_answer: $(patsubst %,$B/src/eval/%.o,answer answer_tokens answer_parse answer_value grade)
+$B/tests/fuzz/fuzz_answer: $(patsubst %,$B/src/eval/%.o,answer answer_tokens answer_parse answer_value grade outputs)
 $B/tools/oracle/answer_same: $(patsubst %,$B/src/eval/%.o,answer answer_tokens answer_parse answer_value)
 # A driver is libFuzzer's under clang's CONFIG=fuzz; elsewhere it runs the files it is given.
 FUZZ_MAIN := $(if $(filter fuzz,$(CONFIG)),,$B/tests/fuzz/standalone.o)

@@ -229,7 +229,7 @@ static int measure(const struct gp_settings *s, const struct policies *policies,
 
 static int analyze(const struct gp_settings *s, const struct policies *policies,
                    const struct gp_exam *exam, struct gp_engine *engine,
-                   const struct gp_model *model)
+                   const struct gp_model *model, struct gp_runners *runners)
 {
     struct watch watch = {0};
     struct gp_sitting sitting = {
@@ -240,6 +240,7 @@ static int analyze(const struct gp_settings *s, const struct policies *policies,
         .ignore_eos = s->ignore_eos,
         .sampling = s->sampling,
         .chat_variables = s->chat_variables,
+        .runners = runners,
         .go_on = go_on,
         .ctx = &watch,
     };
@@ -274,19 +275,26 @@ int gp_cmd_analyze(struct gp_settings *s)
     struct gp_exam exam;
     struct gp_engine *engine;
     struct gp_model *model;
+    struct gp_runners *runners = NULL;
     struct gp_error err;
+    int status = GP_EXIT_OK;
 
     if (choose_policies(s, &policies, &err) || choose_engine(s, &policies, &options, &err) ||
         gp_make_exam(&exam, s, &err)) {
         gp_error_prefix(&err, "analyze");
         return gp_tell(GP_EXIT_USAGE, &err);
     }
-    int status = gp_open_asked(&model, &engine, s, &options);
+    /* The others need no verdict: of them the problems may be anything. */
+    if (s->analyze.kind == GP_ANALYSIS_BUDGET)
+        status = gp_open_runners(&runners, "analyze", s, &exam);
+    if (!status)
+        status = gp_open_asked(&model, &engine, s, &options);
     if (!status) {
-        status = analyze(s, &policies, &exam, engine, model);
+        status = analyze(s, &policies, &exam, engine, model, runners);
         gp_engine_close(engine);
         gp_model_close(model);
     }
+    gp_runners_close(runners);
     gp_exam_free(&exam);
     return status;
 }

@@ -172,7 +172,8 @@ static int sit(struct watch *watch, const char *output, bool *complete, struct g
 }
 
 static int run_exam(const struct gp_settings *s, const struct gp_exam *exam,
-                    const struct gp_model *model, struct gp_engine *engine)
+                    const struct gp_model *model, struct gp_engine *engine,
+                    struct gp_runners *runners)
 {
     char names[GP_POLICIES_MAX][64];
     struct watch watch = {.engine = engine, .policy = UINT32_MAX};
@@ -184,6 +185,7 @@ static int run_exam(const struct gp_settings *s, const struct gp_exam *exam,
         .ignore_eos = s->ignore_eos,
         .sampling = s->sampling,
         .chat_variables = s->chat_variables,
+        .runners = runners,
         .has = has_sample,
         .finished = take_sample,
         .served = take_served,
@@ -211,16 +213,21 @@ static int ask_model(const struct gp_settings *s, const struct gp_exam *exam)
 {
     struct gp_model *model;
     struct gp_engine *engine;
+    struct gp_runners *runners;
     struct gp_engine_options options = s->engine;
 
     options.kv_also = s->policies.kv;
     options.kv_also_count = s->policies.count;
-    int status = gp_open_asked(&model, &engine, s, &options);
+    int status = gp_open_runners(&runners, "eval", s, exam);
     if (status)
         return status;
-    status = run_exam(s, exam, model, engine);
-    gp_engine_close(engine);
-    gp_model_close(model);
+    status = gp_open_asked(&model, &engine, s, &options);
+    if (!status) {
+        status = run_exam(s, exam, model, engine, runners);
+        gp_engine_close(engine);
+        gp_model_close(model);
+    }
+    gp_runners_close(runners);
     return status;
 }
 

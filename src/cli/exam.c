@@ -53,6 +53,31 @@ int gp_make_exam(struct gp_exam *exam, const struct gp_settings *s, struct gp_er
     return rc;
 }
 
+int gp_open_runners(struct gp_runners **out, const char *command, const struct gp_settings *s,
+                    const struct gp_exam *exam)
+{
+    const struct gp_exam_part *part = gp_exam_programs(exam);
+    struct gp_error err;
+
+    *out = NULL;
+    if (!part)
+        return GP_EXIT_OK;
+    if (!s->run_code) {
+        gp_error_set(&err,
+                     "%s: --suite: %s: its answers are programs; give --run-code to run them in a "
+                     "sandbox",
+                     command, part->name);
+        return gp_tell(GP_EXIT_USAGE, &err);
+    }
+    int rc = gp_sandbox_check(&s->run, &err);
+    if (!rc)
+        rc = gp_runners_open(out, &s->run, &err);
+    if (!rc)
+        return GP_EXIT_OK;
+    gp_error_prefix(&err, "%s: --run-code", command);
+    return gp_tell(GP_EXIT_FAILED, &err);
+}
+
 int gp_open_asked(struct gp_model **model, struct gp_engine **engine, const struct gp_settings *s,
                   const struct gp_engine_options *options)
 {

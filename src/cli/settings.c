@@ -183,6 +183,11 @@ static int check(const struct gp_settings *s, enum gp_command_bit command, struc
         return gp_fail(err, GP_EINVAL, "--output: has no meaning with --print");
     if (s->json && command == GP_COMMAND_EVAL && !s->print)
         return gp_fail(err, GP_EINVAL, "--json: has no meaning without --print");
+    if (!s->run_code && (s->run.seconds || s->run.memory_bytes))
+        return gp_fail(err, GP_EINVAL, "--run-%s: has no meaning without --run-code",
+                       s->run.seconds ? "seconds" : "memory");
+    if (s->run_code && s->print)
+        return gp_fail(err, GP_EINVAL, "--run-code: has no meaning with --print");
     if (s->preset != GP_PRESET_NONE && (s->samples > 0 || s->max_tokens != NOT_GIVEN))
         return gp_fail(err, GP_EINVAL, "--preset: it says what --samples and --max-tokens say");
     if (command == GP_COMMAND_TRACE && s->rest.count == 0)
@@ -266,6 +271,11 @@ static void settle_eval(struct gp_settings *s)
     s->engine.max_waiting = s->concurrency;
     if (s->max_tokens == NOT_GIVEN)
         s->max_tokens = 4096;
+    /* The benchmark's own time. */
+    if (s->run.seconds == 0)
+        s->run.seconds = 6;
+    if (s->run.memory_bytes == 0)
+        s->run.memory_bytes = 1u << 30;
     if (s->policies.count == 0)
         s->policies.items[s->policies.count++] = "growpage";
 }

@@ -4,6 +4,7 @@
 
 #include "cli/options.h"
 #include "eval/analyze.h"
+#include "eval/sandbox.h"
 #include "eval/workload.h"
 #include "growpage.h"
 
@@ -105,6 +106,8 @@ struct gp_settings {
     struct gp_difficulty difficulty;
     int form; /* short, long, mixed */
     bool print;
+    bool run_code; /* what answers are programs is run; else it is not asked */
+    struct gp_sandbox_limits run;
     struct gp_policy_list policies; /* eval, bench, analyze; the others' is engine.kv */
     struct gp_scorer_words scorer;
     uint32_t samples;     /* 0: one             */

@@ -43,6 +43,7 @@ static int check(const struct gp_settings *s, struct gp_error *err)
         bool given, taken;
     } uses[] = {
         {"--kv", s->policies.count > 0, !gp_analysis_watches(kind)},
+        {"--run-code", s->run_code, kind == GP_ANALYSIS_BUDGET},
         {"--budgets", s->analyze.budgets.count > 0, kind == GP_ANALYSIS_BUDGET},
         {"--horizon", s->analyze.horizon > 0, kind == GP_ANALYSIS_COUNTERFACTUAL},
         {"--tap-every", s->analyze.every > 0,

@@ -184,7 +184,7 @@ const struct gp_option gp_settings_table[] = {
     SECTION("Problems"),
     {GP_OPTION_TEXT, "--suite --suites", "NAME|FILE[,...]",
      "families of problems; all: every one but the warm-ups; mixed: the same, half of them long; a "
-     "JSON-lines file of GSM8K, MATH500, AMC23 or AIME24 (default: all)",
+     "JSON-lines file of GSM8K, MATH500, AMC23, AIME24 or LiveCodeBench (default: all)",
      EXAM, AT(suites)},
     {GP_OPTION_WORD, "--preset", "WORD",
      "answers to each problem and their length as in the paper: of each data set by itself, or of "
@@ -206,6 +206,14 @@ const struct gp_option gp_settings_table[] = {
      AT(output)},
     {GP_OPTION_FLAG, "--print", NULL, "print the problems and their solutions, and ask nobody",
      EVAL, AT(print)},
+    {GP_OPTION_FLAG, "--run-code", NULL,
+     "run the programs that answers are, in a sandbox, on their tests; else they are not asked for",
+     EXAM, AT(run_code)},
+    {GP_OPTION_UINT, "--run-seconds", "N",
+     "processor time of a program on one test (default: 6)", EXAM, AT(run.seconds),
+     .min = 1, .max = 3600},
+    {GP_OPTION_SIZE, "--run-memory", "SIZE", "memory of a program (default: 1GiB)", EXAM,
+     AT(run.memory_bytes), .min = 64 << 20, .max = 1099511627776.0},
     {GP_OPTION_LIST, "--budgets", "T,...",
      "budget: tokens of the fixed budgets that are tried (default: 2, 4, 8, 16 and 32 pages)",
      ANALYZE, AT(analyze.budgets), .min = 32, .max = GP_LIMIT_CONTEXT},

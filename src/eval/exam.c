@@ -67,7 +67,7 @@ static int add_suites(struct gp_exam *exam, enum gp_exam_form form, struct gp_er
 static int add_file(struct gp_exam *exam, const char *path, struct gp_error *err)
 {
     struct gp_dataset *dataset;
-    int rc = gp_dataset_open(&dataset, path, err);
+    int rc = gp_dataset_open(&dataset, path, exam->limit, err);
 
     if (rc)
         return rc;
@@ -123,6 +123,14 @@ void gp_exam_free(struct gp_exam *exam)
     for (uint32_t i = 0; i < exam->part_count; i++)
         gp_dataset_close(exam->parts[i].dataset);
     exam->part_count = 0;
+}
+
+const struct gp_exam_part *gp_exam_programs(const struct gp_exam *exam)
+{
+    for (uint32_t i = 0; i < exam->part_count; i++)
+        if (exam->parts[i].dataset && exam->parts[i].dataset->programs)
+            return &exam->parts[i];
+    return NULL;
 }
 
 /* ---- places ---- */

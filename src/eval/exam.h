@@ -68,6 +68,9 @@ struct gp_question {
 int gp_exam_choose(struct gp_exam *exam, const char *names, struct gp_error *err);
 void gp_exam_free(struct gp_exam *exam);
 
+/* The first part that has answers which are programs; NULL: none has. */
+const struct gp_exam_part *gp_exam_programs(const struct gp_exam *exam);
+
 /* Answers that are asked for, and what the nth of them is to. */
 uint64_t gp_exam_count(const struct gp_exam *exam);
 struct gp_exam_place gp_exam_place(const struct gp_exam *exam, uint64_t n);

@@ -8,6 +8,10 @@ static const char word[] = "\\boxed";
 
 #define WORD_LENGTH (sizeof word - 1)
 
+static const char fence[] = "```";
+
+#define FENCE_LENGTH (sizeof fence - 1)
+
 /* Whether the brace at `at` stands behind the word. */
 static bool follows_word(const char *text, size_t at)
 {
@@ -68,4 +72,36 @@ const char *gp_grade_last_number(const char *text, size_t length, size_t *number
         begin--;
     *number_length = end - begin;
     return text + begin;
+}
+
+/* The last fence that ends before `end`; NULL: there is none. */
+static const char *last_fence(const char *text, size_t end)
+{
+    for (size_t at = end; at >= FENCE_LENGTH; at--)
+        if (memcmp(text + at - FENCE_LENGTH, fence, FENCE_LENGTH) == 0)
+            return text + at - FENCE_LENGTH;
+    return NULL;
+}
+
+static const char *line_of(const char *text, const char *at)
+{
+    while (at > text && at[-1] != '\n')
+        at--;
+    return at;
+}
+
+const char *gp_grade_program(const char *text, size_t length, size_t *program_length)
+{
+    const char *closing = last_fence(text, length);
+
+    if (!closing)
+        return NULL;
+    closing = line_of(text, closing);
+    const char *opening = last_fence(text, (size_t)(closing - text));
+    if (!opening)
+        return NULL;
+    /* It stands on an earlier line, so there is one to come. */
+    const char *program = (const char *)memchr(opening, '\n', (size_t)(closing - opening)) + 1;
+    *program_length = (size_t)(closing - program);
+    return program;
 }

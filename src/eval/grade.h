@@ -11,4 +11,8 @@ const char *gp_grade_boxed(const char *text, size_t length, size_t *boxed_length
  * to them; NULL: there is none. */
 const char *gp_grade_last_number(const char *text, size_t length, size_t *number_length);
 
+/* The last fenced block of code: what stands between the last two lines that have three backticks
+ * in them; NULL: there are no two. */
+const char *gp_grade_program(const char *text, size_t length, size_t *program_length);
+
 #endif

@@ -7,6 +7,7 @@
 struct gp_verdict {
     char *answer; /* what was taken for it, zero-terminated (gp_mem_free); NULL: there is none */
     bool correct;
+    bool program; /* it has to be run first, see runners.h; correct says nothing yet */
 };
 
 int gp_judge(const struct gp_question *question, const char *text, size_t length,

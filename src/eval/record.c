@@ -88,6 +88,15 @@ static json_t *difficulty(const struct gp_exam *exam)
                : json_pack("[f, f]", exam->difficulty_low, exam->difficulty_high);
 }
 
+/* What decides whether a program passes its tests; NULL: no memory. */
+static json_t *run_limits(const struct gp_runners *runners)
+{
+    const struct gp_sandbox_limits *limits = gp_runners_limits(runners);
+
+    return json_pack("{s:i, s:I}", "seconds", (int)limits->seconds, "memory_bytes",
+                     (json_int_t)limits->memory_bytes);
+}
+
 json_t *gp_record_run_line(const struct gp_record_run *run, struct gp_error *err)
 {
     const struct gp_sitting *s = run->sitting;
@@ -111,6 +120,10 @@ json_t *gp_record_run_line(const struct gp_record_run *run, struct gp_error *err
         "difficulty", difficulty(exam), "form", forms[exam->form], "policies", policy_names(run),
         "sampling", gp_origin_sampling(&s->sampling, s->ignore_eos), "kv",
         gp_origin_cache(&s->policies[0]), "engine", gp_origin_engine(run->engine));
+    if (line && s->runners && json_object_set_new(line, "run_code", run_limits(s->runners))) {
+        json_decref(line);
+        line = NULL;
+    }
     if (!line)
         gp_error_set(err, "%s: out of memory", run->model_path);
     return line;
@@ -226,6 +239,13 @@ struct gp_figures gp_sample_figures(const struct gp_sample *sample, const char *
     };
 }
 
+/* NULL: no memory. */
+static json_t *tests_of(const struct gp_trial *t)
+{
+    return json_pack("{s:i, s:i, s:s?}", "count", (int)t->tests, "passed", (int)t->passed, "why",
+                     *t->why ? t->why : NULL);
+}
+
 int gp_record_sample(struct gp_record *record, const struct gp_record_run *run,
                      const struct gp_sample *sample, struct gp_error *err)
 {
@@ -242,7 +262,8 @@ int gp_record_sample(struct gp_record *record, const struct gp_record_run *run,
                   sample->answer, "slots", (int)s->slots, "prompt", q->problem.prompt, "text",
                   sample->text, sample->text_length);
 
-    if (!counted || !said || json_object_update(line, counted) || json_object_update(line, said)) {
+    if (!counted || !said || json_object_update(line, counted) || json_object_update(line, said) ||
+        (sample->trial && json_object_set_new(line, "tests", tests_of(sample->trial)))) {
         json_decref(line);
         line = NULL;
     }

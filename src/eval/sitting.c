@@ -18,6 +18,12 @@
 
 #define TOKENS_AT_LEAST 4096u
 
+/* Answers whose programs wait to be run; with more, no further ones are asked for. */
+#define RUNS_MAX 64u
+
+/* Where nothing is left but programs that run, how long until go_on() is asked again. */
+#define RUNS_WAIT_MS 50u
+
 /* A sample from its question to its last token. */
 struct item {
     struct gp_question question;
@@ -25,6 +31,16 @@ struct item {
     int32_t *ids; /* of the prompt, until it is submitted */
     uint32_t count;
     uint64_t id; /* the engine's */
+};
+
+/* A sample whose program runs, with all that it is made of. */
+struct held {
+    struct gp_trial run; /* first: what the runners give back is this */
+    struct item item;
+    struct gp_sample sample;
+    struct gp_request_stats stats;
+    struct gp_token *tokens;
+    char *text, *answer;
 };
 
 struct desk {
@@ -42,6 +58,7 @@ struct desk {
     uint32_t token_room;
     char *text;
     size_t text_room;
+    uint32_t held; /* with the runners */
 };
 
 /* ---- asking ---- */
@@ -158,7 +175,7 @@ static void skip_old(struct desk *desk)
 /* As many as the engine and the options allow. */
 static int fill(struct desk *desk, struct gp_error *err)
 {
-    while (desk->live < desk->sitting->concurrency) {
+    while (desk->live < desk->sitting->concurrency && desk->held < RUNS_MAX) {
         if (!desk->has_waiting) {
             skip_old(desk);
             if (desk->next == desk->state.total)
@@ -237,9 +254,100 @@ static int read_text(struct desk *desk, const struct item *item, uint32_t count,
     return append_text(desk, length, rest, piece_length, err);
 }
 
-/* Judge the answer and hand it over. */
-static int finish(struct desk *desk, const struct item *item, enum gp_finish how,
-                  struct gp_error *err)
+static int hand_over(struct desk *desk, const struct gp_sample *sample, struct gp_error *err)
+{
+    desk->state.done++;
+    desk->state.asked++;
+    desk->state.correct += sample->correct;
+    return desk->sitting->finished(desk->sitting->ctx, sample, err);
+}
+
+static void free_held(struct held *held)
+{
+    free_item(&held->item);
+    gp_mem_free(held->tokens);
+    gp_mem_free(held->text);
+    gp_mem_free(held->answer);
+    gp_mem_free(held);
+}
+
+/* Takes the item, the answer and what the desk has of the sample, which is handed over when its
+ * program has run. */
+static int hold(struct desk *desk, struct item *item, const struct gp_sample *sample, char *answer,
+                struct gp_error *err)
+{
+    struct held *held = gp_mem_alloc(sizeof *held);
+
+    if (!held)
+        return gp_fail(err, GP_ENOMEM, "answer: out of memory");
+    *held = (struct held){
+        .item = *item,
+        .sample = *sample,
+        .stats = *sample->stats,
+        .tokens = desk->tokens,
+        .text = desk->text,
+        .answer = answer,
+        .run =
+            {
+                .dataset = item->question.part->dataset,
+                .index = item->question.index,
+                .program = answer,
+                .program_length = strlen(answer),
+            },
+    };
+    held->sample.question = &held->item.question;
+    held->sample.stats = &held->stats;
+    *item = (struct item){.id = item->id};
+    desk->tokens = NULL;
+    desk->text = NULL;
+    desk->token_room = 0;
+    desk->text_room = 0;
+    desk->held++;
+    gp_runners_add(desk->sitting->runners, &held->run);
+    return GP_OK;
+}
+
+/* Those whose programs have run. */
+static int take_held(struct desk *desk, uint32_t wait_ms, struct gp_error *err)
+{
+    struct gp_trial *run;
+    int rc = GP_OK;
+
+    while (!rc && desk->held > 0 && (run = gp_runners_take(desk->sitting->runners, wait_ms))) {
+        struct held *held = (struct held *)run;
+
+        desk->held--;
+        held->sample.trial = run;
+        held->sample.correct = run->correct;
+        if (run->rc) {
+            *err = run->err;
+            rc = fail_item(&held->item, run->rc, err);
+        } else {
+            rc = hand_over(desk, &held->sample, err);
+        }
+        free_held(held);
+        wait_ms = 0;
+    }
+    return rc;
+}
+
+/* What is still with the runners is dropped. */
+static void drop_held(struct desk *desk)
+{
+    if (desk->held > 0)
+        gp_runners_stop(desk->sitting->runners);
+    while (desk->held > 0) {
+        struct gp_trial *run = gp_runners_take(desk->sitting->runners, RUNS_WAIT_MS);
+
+        if (!run)
+            continue;
+        free_held((struct held *)run);
+        desk->held--;
+    }
+}
+
+/* Judge the answer and hand it over, or to the runners: then the item is empty. */
+static int finish(struct desk *desk, struct item *item, enum gp_finish how, struct gp_error *err)
 {
     struct gp_request_stats stats = {0};
     struct gp_verdict verdict;
@@ -265,10 +373,13 @@ static int finish(struct desk *desk, const struct item *item, enum gp_finish how
         .answer = verdict.answer,
         .correct = verdict.correct,
     };
-    desk->state.done++;
-    desk->state.asked++;
-    desk->state.correct += sample.correct;
-    rc = desk->sitting->finished(desk->sitting->ctx, &sample, err);
+    if (verdict.program && desk->sitting->runners) {
+        rc = hold(desk, item, &sample, verdict.answer, err);
+        if (!rc)
+            return GP_OK;
+    } else {
+        rc = hand_over(desk, &sample, err);
+    }
     gp_mem_free(verdict.answer);
     return rc;
 }
@@ -318,24 +429,37 @@ static void begin_policy(struct desk *desk, uint32_t policy)
     };
 }
 
+/* One step of the engine, and what ended in it. */
+static int step(struct desk *desk, struct gp_error *err)
+{
+    uint32_t ended;
+    uint32_t rows = gp_engine_step(desk->engine);
+
+    look(desk);
+    int rc = collect(desk, &ended, err);
+    if (!rc)
+        gp_assert(rows > 0 || ended > 0);
+    return rc;
+}
+
 static int sit_policy(struct desk *desk, uint32_t policy, bool *complete, struct gp_error *err)
 {
     const struct gp_sitting *s = desk->sitting;
 
     begin_policy(desk, policy);
     while (*complete) {
-        uint32_t ended;
         int rc = fill(desk, err);
         if (rc)
             return rc;
-        if (desk->live == 0)
+        if (desk->live == 0 && desk->held == 0)
             break;
-        uint32_t rows = gp_engine_step(desk->engine);
-        look(desk);
-        rc = collect(desk, &ended, err);
+        bool asks = desk->live > 0;
+        if (asks)
+            rc = step(desk, err);
+        if (!rc)
+            rc = take_held(desk, asks ? 0 : RUNS_WAIT_MS, err);
         if (rc)
             return rc;
-        gp_assert(rows > 0 || ended > 0);
         *complete = s->go_on(s->ctx, &desk->state);
     }
     bool served = desk->state.run.output_tokens > 0;
@@ -377,6 +501,7 @@ int gp_sitting_run(const struct gp_sitting *sitting, struct gp_engine *engine,
         rc = try_policies(&desk, err);
     for (uint32_t i = 0; !rc && whole && i < sitting->policy_count; i++)
         rc = sit_policy(&desk, i, &whole, err);
+    drop_held(&desk);
     while (desk.live > 0) {
         struct item *item = &desk.items[--desk.live];
         gp_engine_release(engine, item->id);

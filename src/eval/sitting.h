@@ -6,21 +6,23 @@
 #define GP_EVAL_SITTING_H
 
 #include "eval/exam.h"
+#include "eval/runners.h"
 #include "growpage.h"
 
 /* One answer, graded.  All of it is valid during the call that hands it over. */
 struct gp_sample {
     const struct gp_question *question;
     uint32_t policy;  /* index */
-    uint64_t request; /* the engine's id */
+    uint64_t request; /* the engine's id; released already when a program was run */
     const struct gp_request_stats *stats;
     double pages_mean;
     enum gp_finish finish;
     const struct gp_token *tokens; /* stats->output_tokens of them */
     const char *text;              /* valid UTF-8, zero-terminated */
     size_t text_length;
-    const char *answer; /* what was boxed, zero-terminated; NULL: nothing was */
+    const char *answer; /* what was taken for it, zero-terminated; NULL: nothing was */
     bool correct;
+    const struct gp_trial *trial; /* of a program; NULL: none was run */
 };
 
 /* Where a sitting stands; all is of one policy. */
@@ -40,6 +42,9 @@ struct gp_sitting {
     bool ignore_eos;
     struct gp_sampling sampling; /* its seed is replaced for each sample               */
     const char *chat_variables;  /* see struct gp_chat                                 */
+    /* Answers that are programs are held against their tests while others are generated, and are
+     * complete when that is done; NULL: none is run, and none is right. */
+    struct gp_runners *runners;
 
     /* Whether this answer is there already, and right; NULL: none is. */
     bool (*has)(void *ctx, uint32_t policy, const struct gp_exam_place *place, bool *correct);

@@ -299,7 +299,7 @@ def test_half_of_the_mixed_suites_are_long():
     (b"[1]\n", ["line 1", "no problem"]),
     (b'{"problem": "a", "answer": ["1"]}\n', ["line 1", "no answer"]),
     (b'{"problem": "\xff", "answer": "1"}\n', ["line 1", "not JSON"]),
-    (b'{"question_content": "a", "public_test_cases": "[]"}\n', ["line 1", "LiveCodeBench"]),
+    (b'{"question_content": "a", "public_test_cases": "[]"}\n', ["line 1", "no metadata"]),
 ])
 def test_files_that_are_no_data_sets_are_refused_by_line(content, words, speaker, tmp_path):
     (tmp_path / "set.jsonl").write_bytes(content)

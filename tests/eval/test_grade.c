@@ -1,4 +1,4 @@
-/* The answer is what the last complete box holds. */
+/* The answer is what the last complete box holds, or the last number, or the last block of code. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -158,12 +158,49 @@ static void the_last_number_is_found(void **state)
     }
 }
 
+static const struct {
+    const char *text, *program; /* NULL: none */
+} blocks[] = {
+    {"", NULL},
+    {"no code", NULL},
+    {"```", NULL},
+    {"``` a ```", NULL},
+    {"```python\nprint(1)\n", NULL},
+    {"```python\nprint(1)\n```", "print(1)\n"},
+    {"so:\n```python\nprint(1)\n```\nIt is done.", "print(1)\n"},
+    {"```\na\n```\nor\n```\nb\nc\n```\n", "b\nc\n"},
+    {"```\n```", ""},
+    {"  ```python\n  a\n  ```", "  a\n"},
+    {"I write ``` first.\n```python\na\n```", "a\n"},
+    {"```python\na\n```\n```python\ncut off", "" /* as the benchmark has it */},
+    {"x```y\nz\n````", "z\n"},
+};
+
+static void the_last_block_of_code_is_found(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(blocks); i++) {
+        /* An exact block, so that reading past it is seen. */
+        const char *right = blocks[i].program;
+        size_t length = strlen(blocks[i].text), found_length = 0;
+        char *text = gp_mem_alloc(length);
+        assert_non_null(text);
+        memcpy(text, blocks[i].text, length);
+        const char *found = gp_grade_program(text, length, &found_length);
+        if (!found != !right ||
+            (found && (found_length != strlen(right) || memcmp(found, right, found_length) != 0)))
+            fail_msg("%s: the wrong block", blocks[i].text);
+        gp_mem_free(text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_last_complete_box_counts),
         cmocka_unit_test(random_texts_are_read_as_the_definition_says),
         cmocka_unit_test(the_last_number_is_found),
+        cmocka_unit_test(the_last_block_of_code_is_found),
         cmocka_unit_test(a_long_text_of_open_boxes_takes_no_time),
     };
 

@@ -77,7 +77,7 @@ static void a_file_is_read_line_by_line(void **state)
     struct gp_error err;
 
     (void)state;
-    if (gp_dataset_open(&set, file_with("amc23.test.jsonl", problems), &err))
+    if (gp_dataset_open(&set, file_with("amc23.test.jsonl", problems), 0, &err))
         fail_msg("%s", err.message);
     assert_string_equal(set->name, "amc23");
     assert_int_equal(set->count, 3);
@@ -87,6 +87,15 @@ static void a_file_is_read_line_by_line(void **state)
     assert_string_equal(set->items[2].answer, "4");
     assert_ptr_equal(strstr(set->items[1].prompt, "b?"), set->items[1].prompt);
     assert_non_null(strstr(set->items[1].prompt, "\\boxed{}"));
+    gp_dataset_close(set);
+    /* What is not asked is not read. */
+    assert_int_equal(gp_dataset_open(&set,
+                                     file_with("cut.jsonl", "{\"problem\": \"a?\", "
+                                                            "\"answer\": 1}\nno JSON"),
+                                     1, &err),
+                     GP_OK);
+    assert_int_equal(set->count, 1);
+    unlink(set->path);
     gp_dataset_close(set);
 }
 

@@ -1,5 +1,6 @@
-/* Fuzzes the comparison of answers: the bytes are two answers, apart by a newline.  A text is the
- * same as itself, and which of the two comes first does not matter.
+/* Fuzzes what grades answers: the bytes are two, apart by a newline.  A text is the same as itself,
+ * and which of the two comes first does not matter.  For outputs of programs they are apart by the
+ * last newline, so that they have lines.
  *
  * With libFuzzer:
  *   make CC=clang CONFIG=fuzz fuzzers
@@ -14,6 +15,7 @@
 
 #include "eval/answer.h"
 #include "eval/grade.h"
+#include "eval/outputs.h"
 #include "fuzz/fuzz.h"
 
 static void expect(bool ok, const char *what)
@@ -44,6 +46,32 @@ static void check_part(const char *(*find)(const char *, size_t, size_t *), cons
     expect(!part || (part >= text && part + part_length <= text + length), "a part from outside");
 }
 
+static void check_outputs(const uint8_t *bytes, size_t length)
+{
+    const uint8_t *newline = length > 0 ? memrchr(bytes, '\n', length) : NULL;
+    size_t a_length = newline ? (size_t)(newline - bytes) : length;
+    size_t b_length = newline ? length - a_length - 1 : 0;
+    char *a = copy(bytes, a_length), *b = copy(newline ? newline + 1 : bytes, b_length);
+
+    expect(gp_output_same(a, a_length, b, b_length) == gp_output_same(b, b_length, a, a_length),
+           "the order of outputs matters");
+    expect(gp_output_same(a, a_length, a, a_length), "an output is not the same as itself");
+    free(a);
+    free(b);
+}
+
+static void check_values(const char *a, size_t a_length, const char *b, size_t b_length)
+{
+    json_error_t why;
+    json_t *x = gp_value_read(a, a_length, &why), *y = gp_value_read(b, b_length, &why);
+
+    if (x && y)
+        expect(gp_value_same(x, y) == gp_value_same(y, x), "the order of values matters");
+    expect(!x || gp_value_same(x, x), "a value is not the same as itself");
+    json_decref(x);
+    json_decref(y);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 {
     const uint8_t *newline = length > 0 ? memchr(bytes, '\n', length) : NULL;
@@ -53,6 +81,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 
     check_part(gp_grade_boxed, a, a_length);
     check_part(gp_grade_last_number, a, a_length);
+    check_part(gp_grade_program, (const char *)bytes, length);
+    check_outputs(bytes, length);
+    check_values(a, a_length, b, b_length);
     bool same = gp_answer_same(a, a_length, b, b_length);
     expect(same == gp_answer_same(b, b_length, a, a_length), "the order matters");
     bool itself = gp_answer_same(a, a_length, a, a_length);
