@@ -255,7 +255,10 @@ static int take_output(struct box *box, bool *ended, struct gp_error *err)
     }
 }
 
-/* Until it has ended, or is to be ended: *end says why then, and is left alone else. */
+/* Until it has ended, or is to be ended: *end says why then, and is left alone else.
+ *
+ * It is not stopped before its program begins: until then not all that bwrap has started dies with
+ * it.  Should we be killed in that time, the program does not begin, for nobody reads from it. */
 static int watch(struct box *box, enum gp_sandbox_end *end, struct gp_error *err)
 {
     const struct gp_sandbox_limits *limits = &box->job->limits;
@@ -269,7 +272,7 @@ static int watch(struct box *box, enum gp_sandbox_end *end, struct gp_error *err
         struct pollfd polled[] = {
             {.fd = box->pidfd, .events = POLLIN},
             {.fd = closed ? -1 : box->output, .events = POLLIN},
-            {.fd = box->job->stop_fd, .events = POLLIN},
+            {.fd = began ? box->job->stop_fd : -1, .events = POLLIN},
         };
         int left_ms = passed < wall_ns ? (int)((wall_ns - passed) / 1000000u) + 1 : 0;
         int ready = poll(polled, 3, left_ms);

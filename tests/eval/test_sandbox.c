@@ -39,7 +39,8 @@ static void need_sandbox(void)
 static struct gp_sandbox_job job_of(const char *program, const char *function, const char *input)
 {
     return (struct gp_sandbox_job){
-        .limits = {.seconds = 2, .memory_bytes = 512 * MIB},
+        /* As long as a busy machine may take. */
+        .limits = {.seconds = 2, .memory_bytes = 512 * MIB, .wait_seconds = 300},
         .program = program,
         .program_length = strlen(program),
         .function = function,
@@ -74,37 +75,36 @@ static void expect(const char *program, enum gp_sandbox_end end, const char *out
         fail_msg("%s\nended as %d, not %d, and said: %s", program, how, end, said);
 }
 
-/* Processes of the machine that call themselves so. */
-static unsigned count_named(const char *name)
+/* Processes of the machine whose /proc/N/FILE has this in it. */
+static unsigned count_with(const char *file, const char *words)
 {
     DIR *all = opendir("/proc");
     unsigned count = 0;
 
     assert_non_null(all);
     for (struct dirent *entry; (entry = readdir(all));) {
-        char path[300], comm[64] = "";
+        static char text[65536];
+        char path[300];
 
-        snprintf(path, sizeof path, "/proc/%s/comm", entry->d_name);
-        FILE *file = entry->d_name[0] >= '1' && entry->d_name[0] <= '9' ? fopen(path, "r") : NULL;
-        if (!file)
+        snprintf(path, sizeof path, "/proc/%s/%s", entry->d_name, file);
+        FILE *opened = entry->d_name[0] >= '1' && entry->d_name[0] <= '9' ? fopen(path, "r") : NULL;
+        if (!opened)
             continue;
-        if (!fgets(comm, sizeof comm, file))
-            comm[0] = 0;
-        comm[strcspn(comm, "\n")] = 0;
-        count += strcmp(comm, name) == 0;
-        fclose(file);
+        size_t length = fread(text, 1, sizeof text, opened);
+        count += memmem(text, length, words, strlen(words)) != NULL;
+        fclose(opened);
     }
     closedir(all);
     return count;
 }
 
-static void wait_until(const char *name, unsigned count, unsigned seconds)
+static void wait_until(const char *file, const char *words, unsigned count, unsigned seconds)
 {
     uint64_t begin = gp_clock_ns();
 
-    while (count_named(name) != count) {
+    while (count_with(file, words) != count) {
         if (gp_clock_ns() - begin > seconds * 1000000000ull)
-            fail_msg("%u processes named %s, not %u", count_named(name), name, count);
+            fail_msg("%u processes with %s, not %u", count_with(file, words), words, count);
         usleep(20000);
     }
 }
@@ -201,7 +201,6 @@ static void no_more_than_its_time(void **state)
     (void)state;
     need_sandbox();
     job.limits.seconds = 1;
-    job.limits.wait_seconds = 300; /* on a busy machine, too */
     assert_int_equal(run_job(&job, said), GP_SANDBOX_SLOW);
     /* A handler, a thread and a higher limit do not help: a second later it is killed. */
     job = job_of("import resource, signal, threading\n"
@@ -212,7 +211,6 @@ static void no_more_than_its_time(void **state)
                  "threading.Thread(target=f).start()\n",
                  NULL, "");
     job.limits.seconds = 1;
-    job.limits.wait_seconds = 300;
     assert_int_equal(run_job(&job, said), GP_SANDBOX_FAILED);
 }
 
@@ -356,12 +354,51 @@ static void nothing_is_left_when_it_is_stopped(void **state)
     need_sandbox();
     job.stop_fd = eventfd(0, 0);
     assert_int_equal(pthread_create(&thread, NULL, run_sleeper, &job), 0);
-    wait_until("gp-left-over", 1, 60);
+    wait_until("comm", "gp-left-over", 1, 60);
     gp_event_raise(job.stop_fd);
     pthread_join(thread, &stopped);
     assert_non_null(stopped);
-    wait_until("gp-left-over", 0, 5);
+    wait_until("comm", "gp-left-over", 0, 5);
     close(job.stop_fd);
+}
+
+/* Also not of a sandbox that was still being made. */
+static void nothing_is_left_when_it_is_stopped_at_once(void **state)
+{
+    char name[32], said[4096];
+
+    (void)state;
+    need_sandbox();
+    snprintf(name, sizeof name, "gp_stopped_%d", (int)getpid());
+    struct gp_sandbox_job job = job_of("import time\ntime.sleep(1e6)\n", name, "");
+    job.stop_fd = eventfd(1, 0);
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(run_job(&job, said), GP_SANDBOX_STOPPED);
+    wait_until("cmdline", name, 0, 5);
+    close(job.stop_fd);
+}
+
+/* At any time: a program that began then would never end. */
+static void no_program_begins_for_a_caller_that_was_killed(void **state)
+{
+    struct gp_sandbox_job job = job_of(sleeper, NULL, "");
+    struct gp_sandbox_result result;
+
+    (void)state;
+    need_sandbox();
+    for (unsigned i = 0; i < 40; i++) {
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            gp_sandbox_run(&job, &result, NULL);
+            _exit(0);
+        }
+        usleep(i * 3000);
+        kill(child, SIGKILL);
+        waitpid(child, NULL, 0);
+    }
+    usleep(500000);
+    wait_until("comm", "gp-left-over", 0, 5);
 }
 
 static void nothing_is_left_when_the_caller_is_killed(void **state)
@@ -377,10 +414,10 @@ static void nothing_is_left_when_the_caller_is_killed(void **state)
         gp_sandbox_run(&job, &result, NULL);
         _exit(0);
     }
-    wait_until("gp-left-over", 1, 60);
+    wait_until("comm", "gp-left-over", 1, 60);
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
-    wait_until("gp-left-over", 0, 5);
+    wait_until("comm", "gp-left-over", 0, 5);
 }
 
 /* ---- where it cannot be ---- */
@@ -468,7 +505,9 @@ int main(void)
         cmocka_unit_test(no_file_outside),
         cmocka_unit_test(no_network_no_privilege_no_variable),
         cmocka_unit_test(nothing_is_left_when_it_is_stopped),
+        cmocka_unit_test(nothing_is_left_when_it_is_stopped_at_once),
         cmocka_unit_test(nothing_is_left_when_the_caller_is_killed),
+        cmocka_unit_test(no_program_begins_for_a_caller_that_was_killed),
         cmocka_unit_test(what_is_missing_is_said),
         cmocka_unit_test(memory_refused_at_any_point_is_told_and_nothing_leaks),
     };
