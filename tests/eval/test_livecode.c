@@ -102,12 +102,14 @@ static void what_is_no_packed_string_is_refused(void **state)
 
 /* ---- outputs ---- */
 
+struct comparison {
+    const char *a, *b;
+    bool same;
+};
+
 static void outputs_are_compared_by_lines_and_decimals(void **state)
 {
-    static const struct {
-        const char *a, *b;
-        bool same;
-    } cases[] = {
+    static const struct comparison cases[] = {
         {"", "", true},
         {"", " \n\n", true},
         {"1\n2\n", "1\n2", true},
@@ -154,10 +156,7 @@ static void outputs_are_compared_by_lines_and_decimals(void **state)
 
 static void values_are_compared_as_in_python(void **state)
 {
-    static const struct {
-        const char *a, *b;
-        bool same;
-    } cases[] = {
+    static const struct comparison cases[] = {
         {"1", "1.0", true},
         {"true", "1", true},
         {"false", "0.0", true},
