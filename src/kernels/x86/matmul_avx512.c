@@ -18,7 +18,7 @@ static void matmul_blocks(const struct gp_matrix *w, const struct gp_activations
     gp_matmul_job_fn *const run = gp_matmul_block_job_avx512(w->type);
     const size_t fit = CHUNK_BYTES / gp_layout_group_bytes(w->type, w->n_in) + 1;
     const uint32_t groups = (out_end - out_begin + GP_MATRIX_ROWS - 1) / GP_MATRIX_ROWS;
-    const uint32_t chunks = (uint32_t)((groups + fit - 1) / fit);
+    const uint32_t chunks = (uint32_t)(groups / fit) + 1;
     const uint32_t chunk = (groups + chunks - 1) / chunks * GP_MATRIX_ROWS; /* about equal */
 
     for (uint32_t o = out_begin; o < out_end; o += chunk)
