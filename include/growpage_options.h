@@ -154,6 +154,9 @@ struct gp_scorer {
 
 struct gp_kv_options {
     enum gp_policy policy;
+    /* Whose scorer says what growpage, fixed, random, inverse or shrink keep ("growpage+zipage");
+     * GP_POLICY_FULL: none, the query summaries do (section 4).  Not of the paper. */
+    enum gp_policy select;
     uint32_t budget_tokens;      /* T.  fixed: rounded down to pages, at least 2 pages    */
     double compress_probability; /* random: 0.7                                          */
     uint64_t seed;               /* random: its own stream                                */
@@ -177,12 +180,12 @@ struct gp_kv_options {
                          scorer's window, or what its policy says              */
     enum gp_gqa_score gqa_score;
     enum gp_score_domain score_domain;
-    enum gp_kv_compact compact; /* policies without a scorer */
+    enum gp_kv_compact compact; /* by the summaries alone: a scorer's plan is its own */
 
     enum gp_kv_fallback fallback; /* section 6 */
     enum gp_kv_resume resume;
 
-    enum gp_kv_trigger trigger; /* fixed-budget policies with a scorer            */
+    enum gp_kv_trigger trigger; /* fixed budgets with a scorer of their own       */
     uint32_t trigger_steps;     /* 128                                            */
     struct gp_scorer scorer;
 };

@@ -85,6 +85,11 @@ static const struct gp_hparams *hparams(const struct dump *d)
 
 /* ---- hooks ---- */
 
+static bool selects(const struct dump *d)
+{
+    return d->engine->options.kv.select != GP_POLICY_FULL;
+}
+
 static void see_keys(struct dump *d, const struct gp_seq *seq)
 {
     const struct gp_hparams *hp = hparams(d);
@@ -129,9 +134,10 @@ static void see(struct dump *d, const struct gp_seq *seq)
     }
 }
 
-static bool is_scored(const struct dump *d)
+/* Has the policy cuts of its own?  The others meet boundaries, and a scorer may select there. */
+static bool has_cuts(const struct dump *d)
 {
-    return gp_policy_scores(&d->engine->options.kv);
+    return gp_policy_scores(&d->engine->options.kv) && !selects(d);
 }
 
 /* ---- cuts ---- */
@@ -144,12 +150,20 @@ static void write_heads(struct dump *d, const char *name, uint32_t type, const v
     section(d, name, type, dims, data, (size_t)dims[0] * dims[1] * dims[2] * 4);
 }
 
+static void write_windows(struct dump *d)
+{
+    const struct gp_hparams *hp = hparams(d);
+    uint32_t dims[4] = {hp->layer_count, d->in.query_count, hp->head_count, hp->key_dim};
+
+    section(d, "windows", 1, dims, d->windows,
+            (size_t)dims[0] * dims[1] * dims[2] * dims[3] * sizeof(float));
+}
+
 /* The cut before, now that all its heads are done. */
 static void flush_cut(struct dump *d)
 {
     const struct gp_hparams *hp = hparams(d);
     uint32_t keys[4] = {hp->layer_count, hp->kv_head_count, d->slots, hp->key_dim};
-    uint32_t windows[4] = {hp->layer_count, d->in.query_count, hp->head_count, hp->key_dim};
     uint32_t kept[4] = {hp->layer_count, hp->kv_head_count, d->keep, 1};
 
     if (!d->cut || d->events == d->events_max)
@@ -162,8 +176,7 @@ static void flush_cut(struct dump *d)
     section(d, "keys", 1, keys, d->keys,
             (size_t)keys[0] * keys[1] * keys[2] * keys[3] * sizeof(float));
     if (d->in.query_count)
-        section(d, "windows", 1, windows, d->windows,
-                (size_t)windows[0] * windows[1] * windows[2] * windows[3] * sizeof(float));
+        write_windows(d);
     write_heads(d, "before", 1, d->before);
     write_heads(d, "memory", 1, d->memory);
     write_heads(d, "score", 1, d->score);
@@ -203,7 +216,7 @@ static void on_compacting(void *ctx, struct gp_engine *engine, const struct gp_s
 
     (void)engine;
     gp_mem_thaw(); /* the engine promises not to allocate; this program does not */
-    if (is_scored(d)) {
+    if (has_cuts(d)) {
         flush_cut(d);
         d->cut = true;
         d->slots = seq->cached;
@@ -252,7 +265,7 @@ static void on_boundary(void *ctx, const struct gp_seq *seq, struct gp_decision 
     struct dump *d = ctx;
     const struct gp_hparams *hp = hparams(d);
 
-    if (is_scored(d))
+    if (has_cuts(d))
         return;
     gp_mem_thaw();
     if (!d->seen)
@@ -266,12 +279,22 @@ static void on_boundary(void *ctx, const struct gp_seq *seq, struct gp_decision 
         json_object_set_new(answer, "demand_short", json_real(signal->demand_short));
         json_object_set_new(answer, "demand_long", json_real(signal->demand_long));
     }
+    if (selects(d) && decision.action != GP_DO_GROW) {
+        json_object_set_new(answer, "before_count", json_integer(d->in.before_count));
+        json_object_set_new(answer, "first", json_boolean(d->in.first));
+    }
     section_json(d, "answer", answer);
     if (decision.action != GP_DO_GROW) {
         uint32_t dims[4] = {hp->layer_count, hp->kv_head_count, d->keep, 1};
 
         section(d, "kept", 2, dims, d->kept,
                 (size_t)dims[0] * dims[1] * dims[2] * sizeof(uint32_t));
+    }
+    if (selects(d) && decision.action != GP_DO_GROW) {
+        write_windows(d);
+        write_heads(d, "before", 1, d->before);
+        write_heads(d, "memory", 1, d->memory);
+        write_heads(d, "score", 1, d->score);
     }
     d->events++;
     d->seen = false;
@@ -346,14 +369,22 @@ static void set_option(struct dump *d, struct gp_engine_options *o, const char *
 #undef IS
 }
 
-/* The policy's name without what follows it. */
+/* The policy's name without what follows it; whose scorer selects for it. */
 static const char *policy_word(const struct gp_kv_options *kv)
 {
     static char name[64];
 
     gp_policy_to_text(kv, name);
-    name[strcspn(name, ":")] = '\0';
+    name[strcspn(name, ":+")] = '\0';
     return name;
+}
+
+static const char *select_word(const struct gp_kv_options *kv)
+{
+    static char name[64];
+
+    gp_policy_to_text(kv, name);
+    return name + strcspn(name, "+") + 1;
 }
 
 static void write_model(struct dump *d)
@@ -371,6 +402,8 @@ static void write_model(struct dump *d)
         scores[kv->gqa_score], "score_domain", domains[kv->score_domain]);
 
     json_object_set_new(options, "compact", json_string(compacts[kv->compact]));
+    if (selects(d))
+        json_object_set_new(options, "select", json_string(select_word(kv)));
     json_object_set_new(options, "trigger", json_string(triggers[kv->trigger]));
     json_object_set_new(options, "trigger_steps", json_integer(kv->trigger_steps));
 

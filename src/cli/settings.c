@@ -141,7 +141,9 @@ static int settle_policies(struct gp_settings *s, struct gp_error *err)
         some_score = some_score || gp_policy_has_scorer(&list->kv[i]);
     }
     if (s->scorer.count > 0 && !some_score)
-        return gp_fail(err, GP_EINVAL, "--kv-scorer: only zipage to streaming have a scorer");
+        return gp_fail(err, GP_EINVAL,
+                       "--kv-scorer: only zipage to streaming, and what selects by one (+zipage), "
+                       "have a scorer");
     if (list->count == 0)
         return settle_policy(s, some_score, &s->engine.kv, err);
     for (uint32_t i = 0; i < list->count; i++)

@@ -12,7 +12,7 @@
 
 #define POLICY_NAMES                                                                               \
     "growpage, full, fixed:T, random[:P], inverse, shrink[:X:FLOOR], zipage:T, gkv:T, rkv:T, "     \
-    "morphkv:T, snapkv:T, h2o:T or streaming:T"
+    "morphkv:T, snapkv:T, h2o:T or streaming:T; growpage+zipage selects by zipage's scores"
 
 /* Thresholds are compared with differences of shares, but "always" and "never" must be sayable. */
 #define THRESHOLD_MAX 1e9
@@ -420,7 +420,7 @@ const struct gp_option gp_settings_table[] = {
      POLICY_NAMES "; several in turn when given several times (default: full)",
      BENCH, AT(policies), .apply = apply_policies},
     {GP_OPTION_CALL, "--kv-also", "POLICY,...",
-     "policies that requests may bring, too: those with a scorer, zipage to streaming, need memory "
+     "policies that requests may bring, too: those with a scorer, zipage to streaming or growpage+zipage, need memory "
      "that is taken at start",
      SERVE, AT(also), .apply = apply_also},
     {GP_OPTION_CALL, "--kv-type -ctk -ctv --cache-type-k --cache-type-v --kv-cache-dtype", "TYPE",

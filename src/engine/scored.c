@@ -314,7 +314,7 @@ static uint32_t plan_in_order(const struct cut *c, struct scored_scratch *s)
     const struct gp_retention *r = c->retention;
     uint32_t b = c->engine->cache.page_tokens;
 
-    gp_select(s->score, c->slots - r->protect, b, 0, r->keep, s->slots, s->order);
+    gp_select(s->score, c->slots - r->protect, b, r->local, r->keep, s->slots, s->order);
     if (c->seq->kv.scorer.keep_order)
         return gp_plan_shift(s->slots, r->keep, c->slots, r->protect, &s->moves[0].from);
     gp_best_first(s->score, s->slots, r->keep, s->order);

@@ -56,7 +56,7 @@ static void add_segment(struct gp_engine *engine, struct gp_segment *segment,
     const struct gp_seq *seq = run->seq;
     struct owner owner = engine->owners[seq->index];
     bool scored = gp_policy_scores(&seq->kv);
-    bool summaries = seq->kv.policy != GP_POLICY_FULL && !scored && seq->query_slot != GP_SLOT_NONE;
+    bool summaries = gp_policy_summarises(&seq->kv) && seq->query_slot != GP_SLOT_NONE;
     uint32_t prompt_left =
         seq->computed < seq->prefill_count ? seq->prefill_count - seq->computed : 0;
 

@@ -109,16 +109,36 @@ static const struct row rows[] = {
         },
 };
 
-bool gp_policy_scores(const struct gp_kv_options *options)
+bool gp_policy_is_baseline(const struct gp_kv_options *options)
 {
     return options->policy >= GP_POLICY_ZIPAGE && options->policy <= GP_POLICY_STREAMING;
+}
+
+bool gp_policy_scores(const struct gp_kv_options *options)
+{
+    return gp_policy_is_baseline(options) || options->select != GP_POLICY_FULL;
+}
+
+bool gp_policy_summarises(const struct gp_kv_options *options)
+{
+    return options->policy != GP_POLICY_FULL && !gp_policy_is_baseline(options);
+}
+
+bool gp_policy_may_select(enum gp_policy policy)
+{
+    return policy >= GP_POLICY_ZIPAGE && policy <= GP_POLICY_STREAMING &&
+           rows[policy].trigger == GP_TRIGGER_PAGE;
 }
 
 void gp_policy_set_scorer(struct gp_kv_options *options)
 {
     gp_assert(gp_policy_scores(options));
-    options->trigger = rows[options->policy].trigger;
-    options->scorer = rows[options->policy].scorer;
+    if (gp_policy_is_baseline(options)) {
+        options->trigger = rows[options->policy].trigger;
+        options->scorer = rows[options->policy].scorer;
+    } else {
+        options->scorer = rows[options->select].scorer;
+    }
 }
 
 struct gp_policy_needs gp_policy_needs(const struct gp_kv_options *options)
@@ -235,7 +255,7 @@ uint32_t gp_policy_rows_to_cut(const struct gp_kv_options *options, uint32_t pag
 {
     uint64_t at = computed;
 
-    if (!gp_policy_scores(options) || options->trigger == GP_TRIGGER_PAGE)
+    if (!gp_policy_is_baseline(options) || options->trigger == GP_TRIGGER_PAGE)
         return UINT32_MAX;
     uint64_t over = (uint64_t)gp_policy_budget_slots(options, page_tokens) + 1;
 
@@ -314,21 +334,9 @@ static int check_order(const struct gp_kv_options *o, const char *name, struct g
     return GP_OK;
 }
 
-int gp_policy_check_scorer(const struct gp_kv_options *o, const char *name, uint32_t page_tokens,
-                           struct gp_error *err)
+static int check_budget(const struct gp_kv_options *o, const char *name, uint32_t page_tokens,
+                        struct gp_error *err)
 {
-    if (!gp_policy_scores(o)) {
-        if (o->trigger != GP_TRIGGER_PAGE)
-            return gp_fail(err, GP_EINVAL, "kv-trigger: %s acts when its pages are full: page",
-                           name);
-        return GP_OK;
-    }
-    int rc = check_switches(&o->scorer, err);
-
-    if (!rc)
-        rc = check_order(o, name, err);
-    if (rc)
-        return rc;
     if (o->trigger == GP_TRIGGER_STEPS &&
         (o->trigger_steps < 1 || o->trigger_steps > GP_LIMIT_CONTEXT))
         return gp_fail(err, GP_EINVAL, "kv-trigger: steps:%u is not in [1, %u]", o->trigger_steps,
@@ -349,4 +357,34 @@ int gp_policy_check_scorer(const struct gp_kv_options *o, const char *name, uint
                        "kv-max-pages: %u pages hold no more than the newest tokens that %s keeps",
                        o->max_pages, name);
     return GP_OK;
+}
+
+/* A scorer that only selects is asked at full pages, and may have seen nothing before them. */
+static int check_select(const struct gp_kv_options *o, const char *name, struct gp_error *err)
+{
+    if (o->policy == GP_POLICY_FULL)
+        return gp_fail(err, GP_EINVAL, "kv full: it drops nothing that a scorer could select");
+    if (!gp_policy_may_select(o->select))
+        return gp_fail(err, GP_EINVAL, "kv %s: select: %d is not one of zipage, gkv, rkv, snapkv",
+                       name, (int)o->select);
+    if (o->scorer.source != GP_SCORE_WINDOW)
+        return gp_fail(err, GP_EINVAL, "kv-scorer: source: only a window can select for %s", name);
+    return GP_OK;
+}
+
+int gp_policy_check_scorer(const struct gp_kv_options *o, const char *name, uint32_t page_tokens,
+                           struct gp_error *err)
+{
+    if (!gp_policy_is_baseline(o) && o->trigger != GP_TRIGGER_PAGE)
+        return gp_fail(err, GP_EINVAL, "kv-trigger: %s acts when its pages are full: page", name);
+    if (!gp_policy_scores(o))
+        return GP_OK;
+    int rc = check_switches(&o->scorer, err);
+
+    if (!rc)
+        rc = check_order(o, name, err);
+    if (!rc)
+        rc = gp_policy_is_baseline(o) ? check_budget(o, name, page_tokens, err)
+                                      : check_select(o, name, err);
+    return rc;
 }

@@ -51,7 +51,7 @@ uint32_t gp_policy_initial_pages(const struct gp_kv_options *options, uint32_t p
     default:
         break;
     }
-    if (!gp_policy_scores(options))
+    if (!gp_policy_is_baseline(options))
         return options->initial_pages;
     /* With a trigger of its own it never asks at full pages: it grows from cut to cut. */
     return options->trigger == GP_TRIGGER_PAGE ? gp_policy_rest_pages(options, page_tokens) : 0;
@@ -87,7 +87,7 @@ uint32_t gp_policy_most_pages(const struct gp_kv_options *options, uint32_t page
     /* A prompt that ends with its page grows without asking. */
     uint64_t least = prefill / page_tokens + 1;
 
-    if (gp_policy_scores(options)) {
+    if (gp_policy_is_baseline(options)) {
         uint64_t scored = scored_pages(options, page_tokens, prefill);
 
         most = scored < most ? scored : most;
@@ -99,7 +99,7 @@ uint32_t gp_policy_most_pages(const struct gp_kv_options *options, uint32_t page
 /* A budget is not given up because the pool is empty. */
 static bool has_budget(const struct gp_kv_options *options)
 {
-    return options->policy == GP_POLICY_FIXED || gp_policy_scores(options);
+    return options->policy == GP_POLICY_FIXED || gp_policy_is_baseline(options);
 }
 
 static bool pool_is_idle(const struct gp_kv_options *options, const struct gp_boundary_view *view)
@@ -194,7 +194,7 @@ bool gp_policy_may_compress(const struct gp_kv_options *options,
 {
     if (options->policy == GP_POLICY_FULL || view->pages < 2 || !view->has_summaries)
         return false;
-    return !gp_policy_scores(options) ||
+    return !gp_policy_is_baseline(options) ||
            gp_policy_slots_after(options, view->page_tokens, view->pages) >
                gp_policy_protected(options);
 }

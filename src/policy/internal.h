@@ -24,7 +24,13 @@ bool gp_policy_parse_number(const char *text, double *out);
 
 #define GP_POLICY_WINDOW_MAX 1024u
 
-/* Trigger and scorer as the policy's own row has them. */
+/* Fixed budgets with a scorer of their own, zipage to streaming. */
+bool gp_policy_is_baseline(const struct gp_kv_options *options);
+
+/* Can its scorer select for a policy without one?  Those that cut at full pages. */
+bool gp_policy_may_select(enum gp_policy policy);
+
+/* Trigger and scorer as the policy's own row has them, or the scorer of whoever selects. */
 void gp_policy_set_scorer(struct gp_kv_options *options);
 
 /* The budget in slots (zipage: whole pages), and the pages that it takes with the room for what

@@ -92,7 +92,7 @@ static int check_pages(const struct gp_kv_options *o, uint32_t page_tokens, stru
     if (o->local > page_tokens)
         return gp_fail(err, GP_EINVAL, "kv-local: %u is more than a page of %u tokens", o->local,
                        page_tokens);
-    if (o->protect >= page_tokens && !gp_policy_scores(o))
+    if (o->protect >= page_tokens && !gp_policy_is_baseline(o))
         return gp_fail(err, GP_EINVAL, "kv-protect: %u is not below a page of %u tokens",
                        o->protect, page_tokens);
     return GP_OK;
@@ -112,6 +112,7 @@ int gp_policy_check(const struct gp_kv_options *options, uint32_t page_tokens, s
         int value, last;
     } enums[] = {
         {"kv", (int)options->policy, GP_POLICY_STREAMING},
+        {"kv: select", (int)options->select, GP_POLICY_STREAMING},
         {"kv-summary-init", (int)options->summary_init, GP_SUMMARY_ZERO},
         {"kv-metric", (int)options->metric, GP_METRIC_EXP_ENTROPY},
         {"kv-gqa-demand", (int)options->gqa_demand, GP_GQA_PER_HEAD},
@@ -139,10 +140,10 @@ int gp_policy_check(const struct gp_kv_options *options, uint32_t page_tokens, s
 
 /* ---- text ---- */
 
-/* The parts of "name:first:second"; an absent one is NULL. */
+/* The parts of "name:first:second+select"; an absent one is NULL. */
 struct words {
     char text[64];
-    const char *name, *first, *second;
+    const char *name, *first, *second, *select;
 };
 
 static bool split(const char *text, struct words *words)
@@ -154,7 +155,13 @@ static bool split(const char *text, struct words *words)
     if (length == sizeof words->text)
         return false;
     memcpy(words->text, text, length);
-    char *at = words->text;
+    char *at = strrchr(words->text, '+');
+
+    if (at && (at[1] < '0' || at[1] > '9')) { /* not a number's sign */
+        *at++ = '\0';
+        words->select = at;
+    }
+    at = words->text;
 
     for (size_t i = 0; (at = strchr(at, ':')) != NULL; i++) {
         if (i == sizeof parts / sizeof parts[0])
@@ -242,17 +249,72 @@ static int parse_shrink(const char *text, const struct words *words, struct gp_k
     return GP_OK;
 }
 
+static size_t find_policy(const char *name)
+{
+    size_t policy = 0;
+
+    while (policy < POLICY_COUNT && strcmp(name, policy_names[policy]) != 0)
+        policy++;
+    return policy;
+}
+
+/* "+zipage" behind a policy of the paper's. */
+static int parse_select(const char *text, const char *name, struct gp_kv_options *options,
+                        struct gp_error *err)
+{
+    size_t select = find_policy(name);
+
+    if (options->policy == GP_POLICY_FULL)
+        return gp_fail(err, GP_EINVAL,
+                       "kv policy %s: full drops nothing that a scorer could select", text);
+    if (gp_policy_is_baseline(options))
+        return gp_fail(err, GP_EINVAL, "kv policy %s: %s has a scorer of its own", text,
+                       policy_names[options->policy]);
+    if (select == POLICY_COUNT || !gp_policy_may_select((enum gp_policy)select))
+        return gp_fail(
+            err, GP_EINVAL,
+            "kv policy %s: '%s' is not one of zipage, gkv, rkv, snapkv, which can select", text,
+            name);
+    options->select = (enum gp_policy)select;
+    gp_policy_set_scorer(options);
+    return GP_OK;
+}
+
+/* What follows the name of a policy. */
+static int parse_numbers(const char *text, const struct words *words, struct gp_kv_options *options,
+                         struct gp_error *err)
+{
+    struct gp_kv_options defaults;
+
+    gp_policy_defaults(&defaults);
+    if (gp_policy_is_baseline(options)) {
+        gp_policy_set_scorer(options);
+        return parse_budget(text, words, options, err);
+    }
+    switch (options->policy) {
+    case GP_POLICY_FIXED:
+        return parse_budget(text, words, options, err);
+    case GP_POLICY_RANDOM:
+        options->compress_probability = defaults.compress_probability;
+        return parse_random(text, words, options, err);
+    case GP_POLICY_SHRINK:
+        options->shrink_threshold = defaults.shrink_threshold;
+        options->shrink_floor = defaults.shrink_floor;
+        return parse_shrink(text, words, options, err);
+    default:
+        if (words->first)
+            return gp_fail(err, GP_EINVAL, "kv policy %s: nothing may follow %s", text,
+                           words->name);
+        return GP_OK;
+    }
+}
+
 int gp_policy_from_text(const char *text, struct gp_kv_options *options, struct gp_error *err)
 {
     struct gp_kv_options parsed = *options, defaults;
     struct words words;
-    size_t policy = POLICY_COUNT;
-    int rc = GP_OK;
+    size_t policy = split(text, &words) ? find_policy(words.name) : POLICY_COUNT;
 
-    if (split(text, &words))
-        for (policy = 0; policy < POLICY_COUNT; policy++)
-            if (strcmp(words.name, policy_names[policy]) == 0)
-                break;
     if (policy == POLICY_COUNT)
         return gp_fail(err, GP_EINVAL,
                        "kv policy %.80s: not one of full, growpage, fixed:T, random[:P], inverse, "
@@ -261,31 +323,12 @@ int gp_policy_from_text(const char *text, struct gp_kv_options *options, struct 
                        text);
     gp_policy_defaults(&defaults);
     parsed.policy = (enum gp_policy)policy;
+    parsed.select = defaults.select;
     parsed.trigger = defaults.trigger;
-    if (gp_policy_scores(&parsed)) {
-        gp_policy_set_scorer(&parsed);
-        rc = parse_budget(text, &words, &parsed, err);
-        if (rc == GP_OK)
-            *options = parsed;
-        return rc;
-    }
-    switch (parsed.policy) {
-    case GP_POLICY_FIXED:
-        rc = parse_budget(text, &words, &parsed, err);
-        break;
-    case GP_POLICY_RANDOM:
-        parsed.compress_probability = defaults.compress_probability;
-        rc = parse_random(text, &words, &parsed, err);
-        break;
-    case GP_POLICY_SHRINK:
-        parsed.shrink_threshold = defaults.shrink_threshold;
-        parsed.shrink_floor = defaults.shrink_floor;
-        rc = parse_shrink(text, &words, &parsed, err);
-        break;
-    default:
-        if (words.first)
-            rc = gp_fail(err, GP_EINVAL, "kv policy %s: nothing may follow %s", text, words.name);
-    }
+    int rc = parse_numbers(text, &words, &parsed, err);
+
+    if (rc == GP_OK && words.select)
+        rc = parse_select(text, words.select, &parsed, err);
     if (rc == GP_OK)
         *options = parsed;
     return rc;
@@ -307,20 +350,24 @@ void gp_policy_to_text(const struct gp_kv_options *options, char out[64])
         (size_t)options->policy < POLICY_COUNT ? policy_names[options->policy] : "unknown";
     char number[32];
 
-    if (options->policy == GP_POLICY_FIXED || gp_policy_scores(options)) {
-        snprintf(out, 64, "%s:%u", name, options->budget_tokens);
+    const bool selects =
+        options->select != GP_POLICY_FULL && (size_t)options->select < POLICY_COUNT;
+    const char *plus = selects ? "+" : "", *select = selects ? policy_names[options->select] : "";
+
+    if (options->policy == GP_POLICY_FIXED || gp_policy_is_baseline(options)) {
+        snprintf(out, 64, "%s:%u%s%s", name, options->budget_tokens, plus, select);
         return;
     }
     switch (options->policy) {
     case GP_POLICY_RANDOM:
         format_number(options->compress_probability, number);
-        snprintf(out, 64, "%s:%s", name, number);
+        snprintf(out, 64, "%s:%s%s%s", name, number, plus, select);
         break;
     case GP_POLICY_SHRINK:
         format_number(options->shrink_threshold, number);
-        snprintf(out, 64, "%s:%s:%u", name, number, options->shrink_floor);
+        snprintf(out, 64, "%s:%s:%u%s%s", name, number, options->shrink_floor, plus, select);
         break;
     default:
-        snprintf(out, 64, "%s", name);
+        snprintf(out, 64, "%s%s%s", name, plus, select);
     }
 }

@@ -27,7 +27,7 @@ struct gp_retention gp_policy_retention(const struct gp_kv_options *options, uin
     };
 
     gp_assert(action != GP_DO_GROW);
-    if (gp_policy_scores(options))
+    if (gp_policy_is_baseline(options))
         return gp_policy_retain_scored(options, page_tokens, pages);
     if (r.pages_after > cap)
         r.pages_after = cap;

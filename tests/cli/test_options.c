@@ -427,6 +427,10 @@ static void a_wrong_switch_is_named(void **state)
         {"--kv zipage:512 --kv-trigger steps:0", "--kv-trigger: steps:0"},
         {"--kv-trigger token", "--kv-trigger: growpage"},
         {"--kv full --kv-scorer window=8", "--kv-scorer: only zipage"},
+        {"--kv growpage+snapkv --kv-scorer source=all,pool=none",
+         "--kv-scorer: source: only a window"},
+        {"--kv growpage+zipage --kv-trigger token", "--kv-trigger: growpage"},
+        {"--kv full+zipage", "--kv: kv policy full+zipage: full drops nothing"},
         {"--page-size 16 --kv-protect 16", "--kv-protect: 16 is not below a page of 16"},
         {"--kv h2o:512 --kv-protect 512", "--kv h2o: a budget of 512"},
     };

@@ -91,9 +91,27 @@ int engine_rig_teardown(void **state)
 }
 
 const char *const engine_rig_policies[RIG_POLICIES] = {
-    "full",     "growpage",  "fixed:48",     "random:0.6",   "inverse",        "shrink:-0.005:32",
-    "gkv:50",   "zipage:48", "rkv:41",       "snapkv:44",    "morphkv:60",     "h2o:40",
-    "rkv:40@9", "gkv:47@16", "snapkv:52@20", "streaming:40", "streaming:40@9", "h2o:40@16",
+    "full",
+    "growpage",
+    "fixed:48",
+    "random:0.6",
+    "inverse",
+    "shrink:-0.005:32",
+    "gkv:50",
+    "zipage:48",
+    "rkv:41",
+    "snapkv:44",
+    "morphkv:60",
+    "h2o:40",
+    "rkv:40@9",
+    "gkv:47@16",
+    "snapkv:52@20",
+    "streaming:40",
+    "streaming:40@9",
+    "h2o:40@16",
+    "growpage+zipage",
+    "fixed:48+rkv",
+    "shrink:-0.005:32+gkv",
 };
 
 void engine_rig_set_policy(struct gp_engine_options *options, const char *policy)

@@ -37,7 +37,7 @@ int engine_rig_setup(void **state);
 int engine_rig_teardown(void **state);
 
 /* A setting of each policy; a trigger of `steps` follows an @. */
-#define RIG_POLICIES 18u
+#define RIG_POLICIES 21u
 
 extern const char *const engine_rig_policies[RIG_POLICIES];
 

@@ -16,6 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / os.environ.get("GP_BUILD", "build/gcc-release")
 REFERENCE = ROOT / "tests/oracle/compress_reference.py"
 BASELINES = ROOT / "tests/oracle/baselines_reference.py"
+SELECTED = ROOT / "tests/oracle/selected_reference.py"
 
 MODELS = {
     "llama-g3": "--arch llama --layers 2 --embd 96 --heads 6 --kv-heads 2 --head-dim 32 --ffn 160",
@@ -126,10 +127,38 @@ def test_engine_scores_and_keeps_what_a_baseline_says(models, tmp_path, case):
         assert all(c["sums"] == c["heads"] for c in cuts)
 
 
+# (model, policy, page size, prompt, output, options); a scorer protects its own window, so here 8 for 8
+SELECTED_CASES = [
+    ("llama-g3", "growpage+zipage", 32, 70, 330, "initial=2"),
+    ("qwen3-g8", "inverse+zipage", 32, 100, 500, "initial=2 local=30 max_pages=6"),
+    ("llama-g3", "fixed:96+zipage", 32, 200, 260, "kv_type=q8_0"),
+    ("qwen2-g1", "shrink:-0.005:64+zipage", 32, 64, 400, "initial=4 kv_type=f32"),
+    ("llama-g3", "growpage+gkv", 32, 70, 400, "initial=3"),
+    ("qwen3-g8", "fixed:96+gkv", 32, 20, 330, "kv_type=bf16"),
+    ("qwen2-g1", "growpage+rkv", 16, 33, 200, "initial=2"),
+    ("llama-g3", "inverse+rkv", 32, 64, 330, "initial=2 protect=8 max_pages=4"),
+    ("qwen3-g8", "growpage+snapkv", 16, 20, 200, "initial=2 local=2"),
+]
+
+
+@pytest.mark.parametrize("case", SELECTED_CASES,
+                         ids=[f"{c[0]}-{c[1]}-{c[2]}-{c[5]}" for c in SELECTED_CASES])
+def test_a_scorer_selects_for_the_papers_policies(models, tmp_path, case):
+    out = tmp_path / "dump"
+    dump(models, out, case, seed=7)
+    run = subprocess.run([sys.executable, SELECTED, "--json", out], capture_output=True, text=True)
+    assert run.returncode in (0, 1) and not run.stderr, run.stderr
+    events = [json.loads(line) for line in run.stdout.splitlines()]
+    assert sum(e["heads"] > 0 for e in events) >= 3, "too few compactions"
+    assert not [(e["event"], e["wrong"]) for e in events if e["wrong"]]
+    assert sum(e["near_pairs"] for e in events) <= sum(e["kept_pairs"] for e in events) / 1000
+    assert sum(e["unsure"] for e in events) <= sum(e["heads"] for e in events) / 10
+
+
 def spoil_kept(cut):
     """The first head keeps another slot in place of its best."""
     kept = cut["kept"][0, 0, :, 0]
-    kept[0] = min(set(range(cut["cut"]["slots"] - cut["cut"]["protect"])) - set(kept.tolist()))
+    kept[0] = min(set(range(len(kept) + 1)) - set(kept.tolist()))
     kept.sort()
 
 
@@ -147,6 +176,10 @@ def spoil_order(cut):
 
 def spoil_keys(cut):
     cut["keys"][0, 1, 2, 0] += 1
+
+
+def spoil_before(cut):
+    cut["answer"]["before_count"] -= 1
 
 
 def spoil_window(cut):
@@ -187,3 +220,26 @@ def test_the_baselines_reference_notices_what_is_wrong(models, tmp_path, policy,
         report, past = baselines_reference.compare_cut(data, model, 1e-5, past)
         wrong += [index] * len(report["wrong"])
     assert wrong and wrong[0] == 3
+
+
+@pytest.mark.parametrize("spoil", [spoil_kept, spoil_score, spoil_memory, spoil_order, spoil_keys,
+                                   spoil_window, spoil_before])
+def test_the_selected_reference_notices_what_is_wrong(models, tmp_path, spoil):
+    sys.path.insert(0, str(BASELINES.parent))
+    import selected_reference
+
+    out = tmp_path / "dump"
+    dump(models, out, ("llama-g3", "fixed:96+zipage", 32, 40, 360, ""), seed=7)
+    model, events = selected_reference.read_dump(out)
+    compactions = [i for i, data in enumerate(events) if "kept" in data]
+    spoilt = compactions[2]
+    events[spoilt] = {name: value if isinstance(value, dict) else value.copy()
+                      for name, value in events[spoilt].items()}
+    spoil(events[spoilt])
+    past, wrong = None, []
+    for index, data in enumerate(events):
+        if past is None and index > 0:
+            break
+        report, past = selected_reference.compare_event(data, model, 1e-5, past)
+        wrong += [index] * len(report["wrong"])
+    assert wrong and wrong[0] == spoilt

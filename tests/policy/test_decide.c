@@ -403,6 +403,8 @@ static void the_most_pages_are_foreseen(void **state)
         {"fixed:80", NULL, true},
         {"random:0.5", NULL, false},
         {"shrink", NULL, false},
+        {"growpage+zipage", NULL, false},
+        {"fixed:80+gkv", NULL, true},
         {"zipage:70", NULL, true},
         {"gkv:70", NULL, true},
         {"rkv:70", "steps:40", false},

@@ -210,6 +210,11 @@ static void text_says_what_it_says(void **state)
         {"inverse", "inverse", GP_POLICY_INVERSE},
         {"shrink", "shrink:-0.005:1024", GP_POLICY_SHRINK},
         {"shrink:-1e-2:0", "shrink:-0.01:0", GP_POLICY_SHRINK},
+        {"growpage+zipage", "growpage+zipage", GP_POLICY_GROWPAGE},
+        {"fixed:96+gkv", "fixed:96+gkv", GP_POLICY_FIXED},
+        {"random:1e+0+rkv", "random:1+rkv", GP_POLICY_RANDOM},
+        {"shrink+snapkv", "shrink:-0.005:1024+snapkv", GP_POLICY_SHRINK},
+        {"inverse", "inverse", GP_POLICY_INVERSE},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -265,6 +270,15 @@ static void wrong_text_is_refused_and_changes_nothing(void **state)
         "h2o:-4",
         "streaming:4294967296",
         "minference:4096",
+        "full+zipage",
+        "zipage:64+gkv",
+        "growpage+",
+        "growpage+growpage",
+        "growpage+zipage:64",
+        "growpage+zipage+gkv",
+        "growpage+morphkv",
+        "growpage+h2o",
+        "+zipage",
         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
     };
 
@@ -324,6 +338,49 @@ static void text_round_trips(void **state)
     longest.shrink_floor = UINT32_MAX;
     gp_policy_to_text(&longest, text);
     assert_string_equal(text, "shrink:-2.2250738585072014e-308:4294967295");
+}
+
+/* A policy that another's scorer selects for: its own numbers, the other's switches. */
+static void a_scorer_may_select_for_the_papers_policies(void **state)
+{
+    struct gp_kv_options o = defaults(), zipage = o;
+    struct gp_error err = {""};
+
+    (void)state;
+    assert_int_equal(gp_policy_from_text("zipage:64", &zipage, NULL), GP_OK);
+    assert_int_equal(gp_policy_from_text("fixed:96+zipage", &o, NULL), GP_OK);
+    assert_int_equal(o.select, GP_POLICY_ZIPAGE);
+    assert_memory_equal(&o.scorer, &zipage.scorer, sizeof o.scorer);
+    assert_true(gp_policy_scores(&o) && gp_policy_summarises(&o));
+    assert_true(gp_policy_needs(&o).memory && gp_policy_needs(&o).window == 16);
+    assert_int_equal(gp_policy_check(&o, 32, &err), GP_OK);
+    /* Pages and quotas are the paper's. */
+    struct gp_kv_options fixed = defaults();
+
+    assert_int_equal(gp_policy_from_text("fixed:96", &fixed, NULL), GP_OK);
+    struct gp_retention a = gp_policy_retention(&o, 32, 5, GP_DO_COMPRESS);
+    struct gp_retention b = gp_policy_retention(&fixed, 32, 5, GP_DO_COMPRESS);
+
+    assert_memory_equal(&a, &b, sizeof a);
+
+    assert_int_equal(gp_policy_from_text("fixed:96+snapkv", &o, NULL), GP_OK);
+    assert_int_equal(gp_policy_set_switch(&o, "source", "all", NULL), GP_OK);
+    assert_int_equal(gp_policy_set_switch(&o, "pool", "none", NULL), GP_OK);
+    assert_int_equal(gp_policy_check(&o, 32, &err), GP_EINVAL);
+    assert_non_null(strstr(err.message, "source"));
+    assert_int_equal(gp_policy_from_text("growpage+zipage", &o, NULL), GP_OK);
+    o.trigger = GP_TRIGGER_TOKEN;
+    assert_int_equal(gp_policy_check(&o, 32, &err), GP_EINVAL);
+    o.trigger = GP_TRIGGER_PAGE;
+    o.select = GP_POLICY_H2O;
+    assert_int_equal(gp_policy_check(&o, 32, &err), GP_EINVAL);
+    o.select = GP_POLICY_ZIPAGE;
+    o.policy = GP_POLICY_FULL;
+    assert_int_equal(gp_policy_check(&o, 32, &err), GP_EINVAL);
+    /* The next name takes it away again. */
+    assert_int_equal(gp_policy_from_text("growpage", &o, NULL), GP_OK);
+    assert_int_equal(o.select, GP_POLICY_FULL);
+    assert_false(gp_policy_scores(&o));
 }
 
 /* Every switch says what it is in words that set it again, and no two are the same field. */
@@ -398,6 +455,7 @@ int main(void)
         cmocka_unit_test(wrong_text_is_refused_and_changes_nothing),
         cmocka_unit_test(text_leaves_the_other_options_alone),
         cmocka_unit_test(text_round_trips),
+        cmocka_unit_test(a_scorer_may_select_for_the_papers_policies),
         cmocka_unit_test(every_switch_of_a_scorer_round_trips),
         cmocka_unit_test(a_policy_without_a_scorer_has_no_switches),
         cmocka_unit_test(triggers_are_words),
