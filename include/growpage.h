@@ -169,8 +169,9 @@ struct gp_engine_options {
     enum gp_batching batching; /* continuous, or as engines did before, for comparisons       */
     bool kv_sync;              /* compact within a step, instead of beside the next ones       */
     struct gp_kv_options kv;   /* for requests that bring none of their own                    */
-    /* Policies with a scorer (zipage to streaming, growpage+zipage) need memory beside the pages, which is taken for
-     * the one above and for these; a request that brings one which needs more is refused. */
+    /* Policies with a scorer (zipage to streaming, growpage+zipage) need memory beside the pages,
+     * which is taken for the one above and for these; a request that brings one which needs more is
+     * refused. */
     const struct gp_kv_options *kv_also; /* read during open only                                */
     uint32_t kv_also_count;
     /* Where the trace goes (docs/TRACE.md), written by the engine's thread; -1: none.  The caller's
@@ -186,8 +187,8 @@ GP_API void gp_sampling_init(struct gp_sampling *sampling); /* temperature 1, al
 /* "full", "growpage", "fixed:T", "random[:0.7]", "inverse", "shrink[:-0.005:1024]", "zipage:T",
  * "gkv:T", "rkv:T", "morphkv:T", "snapkv:T", "h2o:T", "streaming:T" into the policy's fields of
  * options, its trigger and its scorer among them; the others are left alone.  growpage, fixed,
- * random, inverse and shrink may be followed by "+zipage", "+gkv", "+rkv" or "+snapkv", whose scorer
- * then says what stays. */
+ * random, inverse and shrink may be followed by "+zipage", "+gkv", "+rkv" or "+snapkv", whose
+ * scorer then says what stays. */
 GP_API int gp_policy_parse(const char *text, struct gp_kv_options *options, struct gp_error *err);
 /* The same words back; at most 64 bytes. */
 GP_API void gp_policy_format(const struct gp_kv_options *options, char out[64]);

@@ -369,6 +369,9 @@ const struct gp_option gp_settings_table[] = {
     {GP_OPTION_DOUBLE, "--max-stall", "X",
      "while answers are written, a step that reads prompts takes about X times one that does not, "
      "at most; 0: no limit (default: 3)", SERVE, AT(engine.max_stall), .max = 1000},
+    {GP_OPTION_DOUBLE, "--max-stall", "X",
+     "--serve: as serve's option of this name (default: 0, no limit)", BENCH, AT(engine.max_stall),
+     .max = 1000},
 
     SECTION("Sampling"),
     {GP_OPTION_FLOAT, "--temp --temperature", "T",
@@ -420,8 +423,8 @@ const struct gp_option gp_settings_table[] = {
      POLICY_NAMES "; several in turn when given several times (default: full)",
      BENCH, AT(policies), .apply = apply_policies},
     {GP_OPTION_CALL, "--kv-also", "POLICY,...",
-     "policies that requests may bring, too: those with a scorer, zipage to streaming or growpage+zipage, need memory "
-     "that is taken at start",
+     "policies that requests may bring, too: those with a scorer, zipage to streaming or "
+     "growpage+zipage, need memory that is taken at start",
      SERVE, AT(also), .apply = apply_also},
     {GP_OPTION_CALL, "--kv-type -ctk -ctv --cache-type-k --cache-type-v --kv-cache-dtype", "TYPE",
      "f16, bf16, f32 or q8_0 (default: f16)", ENGINE | PERPLEXITY,

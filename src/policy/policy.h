@@ -34,8 +34,8 @@ bool gp_policy_switch_text(const struct gp_kv_options *options, uint32_t index, 
 int gp_policy_set_trigger(struct gp_kv_options *options, const char *text, struct gp_error *err);
 void gp_policy_trigger_text(const struct gp_kv_options *options, char out[GP_SWITCH_TEXT_BYTES]);
 
-/* Does a scorer say what stays (docs/POLICIES.md), the policy's own or one that selects for it?  The
- * others go by the query summaries. */
+/* Does a scorer say what stays (docs/POLICIES.md), the policy's own or one that selects for it?
+ * The others go by the query summaries. */
 bool gp_policy_scores(const struct gp_kv_options *options);
 
 /* Does it look at query summaries, to decide or to select? */
