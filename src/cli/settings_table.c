@@ -479,7 +479,7 @@ const struct gp_option gp_settings_table[] = {
     {GP_OPTION_WORD, "--kv-resume", "WORD", "how a preempted request comes back", ENGINE,
      AT(engine.kv.resume), .words = "replay|recompute"},
     {GP_OPTION_WORD, "--kv-compact", "WORD",
-     "where survivors go: down in their order, or into the holes of other pages", ENGINE,
+     "where survivors go: those of the last page into the holes of the others, or all down", ENGINE,
      AT(engine.kv.compact), .words = "shift|fill"},
     {GP_OPTION_TEXT, "--kv-trigger", "WHEN",
      "page, steps:N or token: when a policy with a scorer cuts (default: the policy's own)", ENGINE,

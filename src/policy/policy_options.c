@@ -46,7 +46,7 @@ void gp_policy_defaults(struct gp_kv_options *options)
         .score_domain = GP_DOMAIN_UNPROTECTED,
         .fallback = GP_FALLBACK_COMPRESS,
         .resume = GP_RESUME_REPLAY,
-        .compact = GP_COMPACT_SHIFT,
+        .compact = GP_COMPACT_FILL,
         .trigger = GP_TRIGGER_PAGE,
         .trigger_steps = 128,
     };

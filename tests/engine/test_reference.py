@@ -41,9 +41,9 @@ CASES = [
     ("qwen3-g8", "random:0.7", 32, 50, 330, "initial=3"),
     ("qwen3-g8", "fixed:128", 32, 20, 400, "kv_type=bf16 local=30"),
     ("llama-g3", "growpage", 32, 70, 330, "initial=2 kv_type=q8_0"),
-    ("llama-g3", "growpage", 32, 70, 400, "initial=2 compact=fill"),
-    ("qwen3-g8", "fixed:96", 32, 200, 300, "compact=fill protect=1"),
-    ("llama-g3", "shrink:-0.005:64", 32, 64, 400, "initial=4 compact=fill"),
+    ("llama-g3", "growpage", 32, 70, 400, "initial=2 compact=shift"),
+    ("qwen3-g8", "fixed:96", 32, 200, 300, "compact=shift protect=1"),
+    ("llama-g3", "shrink:-0.005:64", 32, 64, 400, "initial=4 compact=shift"),
 ]
 
 
