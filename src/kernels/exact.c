@@ -25,11 +25,12 @@ void gp_fixed_point(const float *a, uint32_t n, uint32_t *out)
     for (uint32_t i = 0; i < n; i++) {
         const float clamped = a[i] > 0.0f ? (a[i] < 1.0f ? a[i] : 1.0f) : 0.0f; /* NaN is 0 */
 
-        out[i] = (uint32_t)lrint((double)clamped * 0x1p30);
+        out[i] = (uint32_t)(int32_t)lrintf(clamped * 0x1p30f); /* the product is exact */
     }
 }
 
-void gp_fixed_mean(const uint32_t *const *heads, uint32_t g, uint32_t n, uint32_t *out)
+static inline __attribute__((always_inline)) void mean_of(const uint32_t *const *heads, uint32_t g,
+                                                          uint32_t n, uint32_t *out)
 {
     for (uint32_t i = 0; i < n; i++) {
         uint64_t sum = 0;
@@ -37,6 +38,30 @@ void gp_fixed_mean(const uint32_t *const *heads, uint32_t g, uint32_t n, uint32_
         for (uint32_t h = 0; h < g; h++)
             sum += heads[h][i];
         out[i] = (uint32_t)((sum + g / 2) / g);
+    }
+}
+
+/* Divisors that models have are constants, for a division of 64 bits takes dozens of cycles. */
+void gp_fixed_mean(const uint32_t *const *heads, uint32_t g, uint32_t n, uint32_t *out)
+{
+    switch (g) {
+    case 1:
+        mean_of(heads, 1, n, out);
+        break;
+    case 2:
+        mean_of(heads, 2, n, out);
+        break;
+    case 3:
+        mean_of(heads, 3, n, out);
+        break;
+    case 4:
+        mean_of(heads, 4, n, out);
+        break;
+    case 8:
+        mean_of(heads, 8, n, out);
+        break;
+    default:
+        mean_of(heads, g, n, out);
     }
 }
 
@@ -86,11 +111,21 @@ uint32_t gp_coverage_count(const uint32_t *weights, uint32_t n, double coverage,
     return count + (uint32_t)((target + value - 1) / value);
 }
 
+/* The highest byte in which some of the keys differ; 0 when they are equal. */
+static int first_shift(const uint64_t *keys, uint32_t n)
+{
+    uint64_t differ = 1;
+
+    for (uint32_t i = 1; i < n; i++)
+        differ |= keys[i] ^ keys[0];
+    return (63 - __builtin_clzll(differ)) / 8 * 8;
+}
+
 /* Put the k largest of n different keys in front, in any order: three-way partition by one byte
- * at a time, from the highest. */
+ * at a time, from the highest in which they differ. */
 static void largest_to_front(uint64_t *keys, uint32_t n, uint32_t k)
 {
-    for (int shift = 56; shift >= 0 && k > 0 && k < n; shift -= 8) {
+    for (int shift = first_shift(keys, n); shift >= 0 && k > 0 && k < n; shift -= 8) {
         uint32_t histogram[256] = {0}, pivot = 255, above = 0;
         uint32_t high = 0, at = 0, low = n;
 

@@ -222,6 +222,9 @@ struct gp_kernels {
     /* Move keys and values inside one view: all reads of a move happen before its write, moves in
      * the order given, so `shift` gives ascending `from`. */
     void (*kv_move)(const struct gp_kv_view *kv, const struct gp_move *moves, uint32_t count);
+
+    /* What lies in a slot as floats, exactly: the key [k_dim], the value [v_dim] unless NULL. */
+    void (*kv_load)(const struct gp_kv_view *kv, uint32_t slot, float *key, float *value);
 };
 
 size_t gp_attention_scratch_bytes(uint32_t g, uint32_t v_dim);
@@ -256,7 +259,7 @@ void gp_select(const float *score, uint32_t slot_count, uint32_t page_tokens, ui
  * scratch [count] uint64. */
 void gp_best_first(const float *score, uint32_t *slots, uint32_t count, uint64_t *scratch);
 
-/* What lies in a slot as floats, exactly: the key [k_dim], and the value [v_dim] unless NULL. */
+/* The definition of kv_load. */
 void gp_kv_load(const struct gp_kv_view *kv, uint32_t slot, float *key, float *value);
 
 /* ---- the scorer of the fixed-budget policies ---- */

@@ -430,7 +430,7 @@ static struct gp_kv_view rotate_cache(const struct gp_forward *f, const struct g
             place -= place < s->sinks ? 0 : dropped;
         }
         gp_assert(place < cache->slots_max);
-        gp_kv_load(view, slot, key, value);
+        f->kernels->kv_load(view, slot, key, value);
         f->kernels->rope(key, cache->place_cos + place * pairs, cache->place_sin + place * pairs,
                          hp->rope_dim, hp->rope_neox);
         f->kernels->kv_store(&out, slot, key, value);

@@ -77,5 +77,6 @@ void check_attention_row_is_the_same_alone(void **state);
 void check_kv_scores_equals_definition(void **state);
 void check_kv_store_equals_definition(void **state);
 void check_kv_move_equals_definition(void **state);
+void check_kv_load_equals_definition(void **state);
 
 #endif

@@ -138,6 +138,38 @@ void check_kv_move_equals_definition(void **state)
     check_levels(kv_move_all);
 }
 
+static void kv_load_all(struct check *c)
+{
+    for (int type = GP_KV_F32; type <= GP_KV_Q8_0; type++)
+        for (int fill = 0; fill < CHECK_FILLS; fill++) {
+            const uint32_t k_dim = dim_of(type, 24), v_dim = dim_of(type, 40), slots = 64;
+            struct cache cache =
+                cache_make((enum gp_kv_type)type, 32, k_dim, v_dim, slots, &c->rng);
+            float *want = check_floats(k_dim + v_dim, CHECK_PLAIN, &c->rng);
+            float *key = check_floats(k_dim, CHECK_PLAIN, &c->rng);
+            float *value = check_floats(v_dim, CHECK_PLAIN, &c->rng);
+
+            cache_fill(&cache, &c->ref, slots, (enum check_fill)fill, &c->rng);
+            for (uint32_t slot = 0; slot < slots; slot++) {
+                c->ref.kv_load(&cache.view, slot, want, want + k_dim);
+                c->wide.kv_load(&cache.view, slot, key, slot % 2 ? value : NULL);
+                check_same(want, key, k_dim, "key of slot %u, type %d", slot, type);
+                if (slot % 2)
+                    check_same(want + k_dim, value, v_dim, "value of slot %u, type %d", slot, type);
+            }
+            check_free(want);
+            check_free(key);
+            check_free(value);
+            cache_free(&cache);
+        }
+}
+
+void check_kv_load_equals_definition(void **state)
+{
+    (void)state;
+    check_levels(kv_load_all);
+}
+
 static void kv_scores_all(struct check *c)
 {
     for (int type = GP_KV_F32; type <= GP_KV_Q8_0; type++)

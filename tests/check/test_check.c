@@ -57,6 +57,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(check_matmul_is_the_same_in_pieces),
         cmocka_unit_test(check_kv_store_equals_definition),
         cmocka_unit_test(check_kv_move_equals_definition),
+        cmocka_unit_test(check_kv_load_equals_definition),
         cmocka_unit_test(check_kv_scores_equals_definition),
         cmocka_unit_test(check_attention_equals_definition),
         cmocka_unit_test(check_attention_row_is_the_same_alone),

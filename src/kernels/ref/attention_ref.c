@@ -194,6 +194,7 @@ void gp_attention_init_ref(struct gp_kernels *k)
 {
     k->kv_store = kv_store;
     k->kv_move = kv_move;
+    k->kv_load = gp_kv_load;
     k->kv_scores = kv_scores;
     k->attention = attention;
 }

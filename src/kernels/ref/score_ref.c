@@ -152,7 +152,7 @@ static void penalties(const struct gp_kernels *k, const struct gp_scorer *how,
 
     memset(penalty, 0, n * sizeof *penalty);
     for (uint32_t i = 0; i < n; i++) {
-        gp_kv_load(in->kv, i, key, NULL);
+        k->kv_load(in->kv, i, key, NULL);
         const float norm = k->rms(key, dim) * sqrtf((float)dim);
 
         inverse[i] = norm > 0.0f ? 1.0f / norm : 0.0f;
@@ -161,7 +161,7 @@ static void penalties(const struct gp_kernels *k, const struct gp_scorer *how,
         const uint32_t begin = i / scope * scope;
         const uint32_t end = n - begin > scope ? begin + scope : n;
 
-        gp_kv_load(in->kv, i, key, NULL);
+        k->kv_load(in->kv, i, key, NULL);
         for (uint32_t d = 0; d < dim; d++)
             key[d] *= inverse[i];
         k->kv_scores(in->kv, key, begin, end, 1.0f, row);

@@ -316,5 +316,4 @@ void gp_attention_init_avx2(struct gp_kernels *k)
     k->attention = attention;
     k->kv_scores = kv_scores;
     k->kv_store = kv_store;
-    /* kv_move copies single elements and rows of bytes: the definition is as good as any. */
 }

@@ -8,6 +8,7 @@ void gp_kernels_init_avx2(struct gp_kernels *k)
     gp_quantize_init_avx2(k);
     gp_matmul_init_avx2(k);
     gp_attention_init_avx2(k);
+    gp_slots_init_avx2(k);
 }
 
 /* What writes into the cache stays: it moves single elements, which wider registers do not help. */

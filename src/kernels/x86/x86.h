@@ -52,6 +52,7 @@ void gp_rows_init_avx2(struct gp_kernels *k);
 void gp_quantize_init_avx2(struct gp_kernels *k);
 void gp_matmul_init_avx2(struct gp_kernels *k);
 void gp_attention_init_avx2(struct gp_kernels *k);
+void gp_slots_init_avx2(struct gp_kernels *k);
 
 void gp_rows_init_avx512(struct gp_kernels *k);
 void gp_quantize_init_avx512(struct gp_kernels *k);
