@@ -8,8 +8,10 @@
  * Told for each way: the median step, the longest one and the 99th percentile as multiples of
  * it, and the time in all; once of all steps, and once of the least that each step took over the
  * repeats.  Work is bounded in units and not in time, so step i does the same in every repeat, and
- * what a host takes away hardly ever hits the same step in all of them.  Only steps in which
- * everybody who is not compacting draws a token are counted: no prompts. */
+ * what a host takes away seldom hits the same step in all of them.  Then steps with compactions in
+ * them and steps without, and the most that compactions added to a step: the time of their own
+ * work, summed over the workers.  Only steps in which everybody who is not compacting draws a token
+ * are counted: no prompts. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +29,10 @@ struct load {
 
 struct times {
     double step_ms[STEPS_MAX], least_ms[STEPS_MAX];
+    double with_ms[STEPS_MAX], without_ms[STEPS_MAX];
     uint32_t count, steps; /* of all repeats; of one */
+    uint32_t with, without;
+    double added_ms; /* to one step, at most */
     double total_ms;
     uint64_t compactions;
 };
@@ -75,10 +80,21 @@ static void submit_all(struct gp_engine *engine, const struct load *load, uint32
     free(prompt);
 }
 
-static void note_step(struct times *times, uint32_t step, double ms)
+static double compacting_ms(const struct gp_engine_stats *stats)
+{
+    return (double)(stats->score_ns + stats->select_ns + stats->compact_ns) / 1e6;
+}
+
+static void note_step(struct times *times, uint32_t step, double ms, double added)
 {
     if (times->count == STEPS_MAX)
         fail("too many steps");
+    if (added > 0)
+        times->with_ms[times->with++] = ms;
+    else
+        times->without_ms[times->without++] = ms;
+    if (added > times->added_ms)
+        times->added_ms = added;
     times->step_ms[times->count++] = ms;
     if (!times->steps || ms < times->least_ms[step])
         times->least_ms[step] = ms;
@@ -94,6 +110,7 @@ static void run(const struct gp_model *model, const struct load *load, bool sync
     struct gp_engine_stats stats;
     struct gp_error err;
     uint64_t begin = 0, last;
+    double before = 0;
     uint32_t step = 0;
 
     gp_model_info(model, &info);
@@ -120,7 +137,9 @@ static void run(const struct gp_model *model, const struct load *load, bool sync
 
         begin = begin ? begin : decoding ? last : 0;
         if (decoding)
-            note_step(times, step++, (double)(gp_clock_ns() - last) / 1e6);
+            note_step(times, step++, (double)(gp_clock_ns() - last) / 1e6,
+                      compacting_ms(&stats) - before);
+        before = compacting_ms(&stats);
     }
     if (times->steps && times->steps != step)
         fail("the repeats have different steps");
@@ -143,10 +162,12 @@ static double sum(const double *x, uint32_t n)
 
 static void tell_steps(const char *name, const char *which, double *ms, uint32_t count)
 {
+    if (count == 0)
+        return;
     qsort(ms, count, sizeof *ms, by_value);
     double median = ms[count / 2];
 
-    printf("%-6s %-6s median step %.3f ms, 99 %% within %.3f x, longest %.3f x\n", name, which,
+    printf("%-6s %-7s median step %.3f ms, 99 %% within %.3f x, longest %.3f x\n", name, which,
            median, ms[count * 99ull / 100] / median, ms[count - 1] / median);
 }
 
@@ -154,7 +175,11 @@ static void tell(const char *name, struct times *t)
 {
     printf("%-6s %" PRIu64 " compactions, total %.1f ms\n", name, t->compactions, t->total_ms);
     tell_steps(name, "all", t->step_ms, t->count);
+    tell_steps(name, "with", t->with_ms, t->with);
+    tell_steps(name, "without", t->without_ms, t->without);
     tell_steps(name, "least", t->least_ms, t->steps);
+    printf("%-6s compactions add at most %.3f ms to a step, %.4f of the median\n", name,
+           t->added_ms, t->added_ms / t->step_ms[t->count / 2]);
 }
 
 int main(int argc, char **argv)
