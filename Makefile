@@ -175,8 +175,6 @@ paper:
 	@tools/setup
 	@$(MAKE) $(jobs) all model
 	@GP_BUILD=$B tools/paper --n $(PAPER_N) $(if $(MODEL),--model $(MODEL))
-bench-kernels: $B/bench/kernels
-	@$<
 tidy:
 	@tools/tidy
 
@@ -198,5 +196,5 @@ clean:
 
 -include $(shell find $B -name '*.d' 2>/dev/null)
 .PHONY: all links setup model venv demo test test-long tests-built run-tests run-c-tests \
-        fuzzers run-fuzz-regressions oracles paper bench-kernels tidy install uninstall clean FORCE
+        fuzzers run-fuzz-regressions oracles paper tidy install uninstall clean FORCE
 .SECONDARY:

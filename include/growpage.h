@@ -454,6 +454,60 @@ GP_API int gp_perplexity(const struct gp_model *model, const int32_t *tokens, ui
                          void (*progress)(void *ctx, uint32_t done, uint32_t total, double so_far),
                          void *ctx, struct gp_perplexity *out, struct gp_error *err);
 
+/* ---- the speed of the kernels ---- */
+
+/* The arithmetic below an engine, timed one kind of work at a time and without a model: what this
+ * machine could give, to hold an engine's speed against.  One thread calls. */
+struct gp_gauge;
+
+struct gp_gauge_options {
+    uint32_t threads;   /* 0: one per core                                                      */
+    const char *cpu;    /* the level, as in struct gp_model_options                             */
+    uint64_t bytes;     /* about so much is read from memory, and must be more than all caches hold;
+                           0: four times the last one, at least 256 MiB                         */
+    uint64_t sample_ns; /* a sample is the median of the runs of this time, 4,096 at most       */
+};
+
+GP_API int gp_gauge_open(struct gp_gauge **out, const struct gp_gauge_options *options,
+                         struct gp_error *err);
+GP_API void gp_gauge_close(struct gp_gauge *gauge); /* NULL is fine */
+
+/* "ref", "avx2", "avx512" */
+GP_API const char *gp_gauge_level(const struct gp_gauge *gauge);
+
+enum gp_gauge_unit {
+    GP_GAUGE_BYTES, /* read from memory, once each      */
+    GP_GAUGE_MACS,  /* multiplications with an addition */
+    GP_GAUGE_CALLS, /* of the kernel                    */
+};
+
+/* One kind of work. */
+struct gp_gauge_case {
+    char kernel[16]; /* "read" (a plain sum), "matmul", "attention", "rms_norm", ...           */
+    char type[8];    /* of the weights, the cache, or what is made: "Q4_K", "q8_0", "f32"      */
+    char shape[40];  /* "1024 x 1024"                                                          */
+    uint32_t rows;   /* of activations or queries                                              */
+    uint32_t threads;
+    bool alone; /* it runs on one thread, whatever the options say                        */
+    enum gp_gauge_unit unit;
+    double work; /* of one run, in units                                                   */
+};
+
+/* False behind the last. */
+GP_API bool gp_gauge_case(const struct gp_gauge *gauge, uint32_t index, struct gp_gauge_case *out);
+
+/* Make the data of a case, run it once, and give the data of the last one back. */
+GP_API int gp_gauge_select(struct gp_gauge *gauge, uint32_t index, struct gp_error *err);
+
+/* The time of one run of the selected case, and of what it is compared with, in turns; 0 where
+ * there is nothing to compare it with. */
+struct gp_gauge_sample {
+    double ns;
+    double read_ns;       /* a plain sum over the same bytes, by as many threads         */
+    double definition_ns; /* the level "ref", of a case that ran on one thread           */
+};
+GP_API void gp_gauge_take(struct gp_gauge *gauge, struct gp_gauge_sample *out);
+
 #ifdef __cplusplus
 }
 #endif

@@ -411,11 +411,14 @@ static int serve(struct bench *bench)
 
 int gp_cmd_bench(struct gp_settings *s)
 {
-    struct bench *bench = gp_mem_alloc(sizeof *bench);
+    struct bench *bench;
     struct gp_model *model = NULL;
     struct gp_error err;
     int status;
 
+    if (s->bench.kernels)
+        return gp_bench_kernels(s);
+    bench = gp_mem_alloc(sizeof *bench);
     if (!bench) {
         gp_error_set(&err, "bench: out of memory");
         return gp_tell(GP_EXIT_FAILED, &err);

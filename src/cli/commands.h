@@ -22,6 +22,9 @@ int gp_cmd_analyze(struct gp_settings *settings);
 int gp_converse(struct gp_engine *engine, const struct gp_model *model,
                 const struct gp_settings *settings);
 
+/* bench --kernels. */
+int gp_bench_kernels(const struct gp_settings *settings);
+
 /* -p or -f: the bytes, all of them. */
 int gp_read_prompt(const struct gp_settings *settings, char **text, size_t *length,
                    struct gp_error *err);

@@ -35,7 +35,8 @@ static const struct command commands[] = {
      gp_cmd_analyze},
     {"bench",
      "[-m FILE] [-p N,...] [-n N,...] [-d N,...] [-b N,...] [-o FORM] [options]\n"
-     "       growpage bench [-m FILE] --serve [--requests N] [--kv POLICY]... [-o FORM] [options]",
+     "       growpage bench [-m FILE] --serve [--requests N] [--kv POLICY]... [-o FORM] [options]\n"
+     "       growpage bench --kernels [-t N,...] [-r N] [--only NAME,...] [-o FORM]",
      "how fast a model runs here: prompts, generation, or many requests served", GP_COMMAND_BENCH,
      gp_cmd_bench},
     {"serve", "[-m FILE] [--host HOST] [--port N] [options]",

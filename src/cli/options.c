@@ -484,6 +484,25 @@ int gp_options_parse(const struct gp_option *table, uint32_t count, unsigned com
     return GP_OK;
 }
 
+const char *gp_options_foreign(const struct gp_option *table, uint32_t count, unsigned parsed,
+                               unsigned command, int argc, char **argv, size_t *length)
+{
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        char *word = argv[i];
+
+        if (word[0] != '-' || word[1] == 0)
+            continue;
+        const char *equals = word[1] == '-' ? strchr(word, '=') : NULL;
+        *length = equals ? (size_t)(equals - word) : strlen(word);
+        const struct gp_option *option = find_option(table, count, parsed, word, *length);
+        if (!option || !find_option(table, count, command, word, *length))
+            return word;
+        if (option->argument && !equals)
+            i++;
+    }
+    return NULL;
+}
+
 /* ---- the environment ---- */
 
 /* "LONG_NAME" to "--long-name"; false when it does not fit. */

@@ -64,6 +64,11 @@ struct gp_arguments {
 int gp_options_parse(const struct gp_option *table, uint32_t count, unsigned command, int argc,
                      char **argv, void *target, struct gp_arguments *rest, struct gp_error *err);
 
+/* The first option of a line that `command` does not take, as it was typed, its length into
+ * *length; NULL: there is none.  The line was parsed for `parsed`, which takes them all. */
+const char *gp_options_foreign(const struct gp_option *table, uint32_t count, unsigned parsed,
+                               unsigned command, int argc, char **argv, size_t *length);
+
 /* Options from the environment, to be taken before those of the command line: PREFIX and LONG_NAME
  * for --long-name.  A flag's value is on or off, as 1 and 0, true and false.  GP_EINVAL names the
  * variable, also one that is no option of the command. */

@@ -45,6 +45,18 @@ static const char *bundled_model(void)
     return NULL;
 }
 
+/* What of bench does not go with --kernels.  Nothing is left of the line but options. */
+static int check_kernels(int argc, char **argv, struct gp_error *err)
+{
+    size_t length;
+    const char *name = gp_options_foreign(gp_settings_table, gp_settings_table_count, BENCH,
+                                          KERNELS, argc, argv, &length);
+
+    return name ? gp_fail(err, GP_EINVAL, "%.*s: has no meaning with --kernels",
+                          (int)(length < 100 ? length : 100), name)
+                : GP_OK;
+}
+
 /* Options of one kind of bench that were given to the other. */
 static int check_bench(const struct gp_settings *s, struct gp_error *err)
 {
@@ -65,7 +77,17 @@ static int check_bench(const struct gp_settings *s, struct gp_error *err)
         {"--rate", b->rate > 0, true},
         {"--max-seqs", s->engine.max_seqs > 0, true},
     };
+    const char *kernel_option = b->only           ? "--only"
+                                : b->kernel_ms    ? "--kernel-time"
+                                : b->kernel_bytes ? "--kernel-bytes"
+                                                  : NULL;
 
+    if (kernel_option && !b->kernels)
+        return gp_fail(err, GP_EINVAL, "%s: has no meaning without --kernels", kernel_option);
+    if (b->only && !*b->only)
+        return gp_fail(err, GP_EINVAL, "--only: an empty list");
+    if (b->kernels) /* which options go with it was seen by their names */
+        return GP_OK;
     for (size_t i = 0; i < sizeof uses / sizeof *uses; i++)
         if (uses[i].given && uses[i].serves != b->serve)
             return gp_fail(err, GP_EINVAL, "%s: has no meaning with%s --serve", uses[i].name,
@@ -318,6 +340,8 @@ static void settle_bench(struct gp_settings *s)
     settle_length(&b->output_length, 128);
     if (b->repetitions == 0)
         b->repetitions = 5;
+    if (b->kernel_ms == 0)
+        b->kernel_ms = 20;
     if (b->requests == 0)
         b->requests = 64;
     if (e->max_seqs == 0) {
@@ -377,6 +401,8 @@ int gp_settings_parse(struct gp_settings *settings, enum gp_command_bit command,
         rc = take_arguments(&s, command, err);
         if (!rc)
             rc = check(&s, command, err);
+        if (!rc && s.bench.kernels)
+            rc = check_kernels(argc, argv, err);
         if (rc)
             return rc;
         if (command == GP_COMMAND_ANALYZE)
@@ -394,7 +420,8 @@ int gp_settings_parse(struct gp_settings *settings, enum gp_command_bit command,
             return rc;
         if (!s.model_path)
             s.model_path = bundled_model();
-        if (!s.model_path && !s.print && !(command & (TRACE | LOADTEST | REPORT)))
+        if (!s.model_path && !s.print && !s.bench.kernels &&
+            !(command & (TRACE | LOADTEST | REPORT)))
             return gp_fail(err, GP_EINVAL,
                            "no model: give a GGUF file with -m; the bundled " BUNDLED
                            " is not where it belongs");

@@ -21,6 +21,7 @@ enum gp_command_bit {
     GP_COMMAND_LOADTEST = 1 << 9,
     GP_COMMAND_REPORT = 1 << 10,
     GP_COMMAND_ANALYZE = 1 << 11,
+    GP_COMMAND_BENCH_KERNELS = 1 << 12, /* bench --kernels: what of bench goes with it */
 };
 
 /* Difficulties of problems; low < 0: each suite's own. */
@@ -58,6 +59,11 @@ struct gp_bench_settings {
     uint32_t requests;
     struct gp_length prompt_length, output_length;
     double rate;
+
+    bool kernels; /* no model at all */
+    const char *only;
+    uint32_t kernel_ms;
+    uint64_t kernel_bytes; /* 0: what the gauge says */
 };
 
 /* Of analyze. */

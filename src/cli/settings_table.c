@@ -241,8 +241,8 @@ const struct gp_option gp_settings_table[] = {
      .max = GP_LIMIT_CONTEXT},
     {GP_OPTION_LIST, "-b --batch", "N,...", "sequences at once (default: 1)", BENCH,
      AT(bench.batches), .min = 1, .max = GP_LIMIT_SEQS},
-    {GP_OPTION_UINT, "-r --repetitions", "N", "repetitions of each test (default: 5)", BENCH,
-     AT(bench.repetitions), .min = 1, .max = 100000},
+    {GP_OPTION_UINT, "-r --repetitions", "N", "repetitions of each test (default: 5)",
+     BENCH | KERNELS, AT(bench.repetitions), .min = 1, .max = 100000},
     {GP_OPTION_FLAG, "--no-warmup", NULL, "time the first run, too", BENCH, AT(bench.no_warm_up)},
     {GP_OPTION_FLAG, "--serve", NULL, "serve requests, instead of these tests", BENCH,
      AT(bench.serve)},
@@ -256,11 +256,22 @@ const struct gp_option gp_settings_table[] = {
     {GP_OPTION_DOUBLE, "--rate --request-rate", "R",
      "requests that arrive in a second, at random (default: all at once)", BENCH, AT(bench.rate),
      .min = 0, .max = 1e6, .min_open = true},
+    {GP_OPTION_FLAG, "--kernels", NULL,
+     "time the arithmetic itself, with no model: what memory gives, products, attention, and the "
+     "rest; goes with -t, -r, -o and the three below", BENCH | KERNELS, AT(bench.kernels)},
+    {GP_OPTION_TEXT, "--only", "NAME,...",
+     "kernels and types to time, such as matmul,q4_k (default: all)", BENCH | KERNELS,
+     AT(bench.only)},
+    {GP_OPTION_UINT, "--kernel-time", "MS", "milliseconds of one repetition (default: 20)",
+     BENCH | KERNELS, AT(bench.kernel_ms), .min = 1, .max = 60000},
+    {GP_OPTION_SIZE, "--kernel-bytes", "SIZE",
+     "of what is read from memory (default: four times the largest cache, at least 256MiB)",
+     BENCH | KERNELS, AT(bench.kernel_bytes), .min = 1 << 20, .max = 1099511627776.0},
     {GP_OPTION_INT, "-s --seed", "N",
      "the same seed makes the same tokens, lengths and waits (default: 1)", BENCH | LOADTEST,
      AT(seed), .min = 0, .max = 9007199254740991.0},
-    {GP_OPTION_WORD, "-o --output", "WORD", "form of the results (default: md)", BENCH | LOADTEST,
-     AT(bench.format), .words = "md|csv|json|jsonl", .later = "sql"},
+    {GP_OPTION_WORD, "-o --output", "WORD", "form of the results (default: md)",
+     BENCH | KERNELS | LOADTEST, AT(bench.format), .words = "md|csv|json|jsonl", .later = "sql"},
 
     {GP_OPTION_DOUBLE, "--rate --request-rate", "R",
      "requests that arrive in a second, at random, whoever is still served (default: each when an "
@@ -334,7 +345,7 @@ const struct gp_option gp_settings_table[] = {
      AT(window), .min = 4, .max = GP_LIMIT_CONTEXT},
     {GP_OPTION_UINT, "-t --threads", "N", "threads (default: one per core)",
      ASK | SERVE | PERPLEXITY, AT(engine.threads), .min = 1, .max = GP_LIMIT_THREADS},
-    {GP_OPTION_LIST, "-t --threads", "N,...", "threads (default: one per core)", BENCH,
+    {GP_OPTION_LIST, "-t --threads", "N,...", "threads (default: one per core)", BENCH | KERNELS,
      AT(bench.threads), .min = 1, .max = GP_LIMIT_THREADS},
     {GP_OPTION_UINT, "-np --max-seqs --parallel --max-num-seqs", "N",
      "with --serve: requests running at once (default: as many as there are, up to 512)", BENCH,
@@ -510,9 +521,10 @@ const struct gp_option gp_settings_table[] = {
      .later = "there is no GPU here; --kv-memory sets the memory of the cache"},
 
     SECTION("Other"),
-    {GP_OPTION_FLAG, "-h --help", NULL, "print this", ALL | TRACE | LOADTEST | REPORT, AT(help)},
-    {GP_OPTION_FLAG, "--version", NULL, "print the version", ALL | TRACE | LOADTEST | REPORT,
-     AT(version)},
+    {GP_OPTION_FLAG, "-h --help", NULL, "print this",
+     ALL | TRACE | LOADTEST | REPORT | KERNELS, AT(help)},
+    {GP_OPTION_FLAG, "--version", NULL, "print the version",
+     ALL | TRACE | LOADTEST | REPORT | KERNELS, AT(version)},
 };
 /* clang-format on */
 

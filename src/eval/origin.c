@@ -67,15 +67,24 @@ static void processor_name(char out[128])
     gp_text_clean(out);
 }
 
-int gp_origin_take(struct gp_origin *out, const struct gp_model *model, const char *model_path,
-                   struct gp_error *err)
+void gp_origin_take_machine(struct gp_origin *out)
 {
-    struct gp_origin origin = {
+    struct utsname system;
+
+    *out = (struct gp_origin){
         .cores = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN),
         .memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE),
     };
-    struct utsname system;
+    processor_name(out->processor);
+    snprintf(out->kernel, sizeof out->kernel, "%s", uname(&system) ? "unknown" : system.release);
+}
 
+int gp_origin_take(struct gp_origin *out, const struct gp_model *model, const char *model_path,
+                   struct gp_error *err)
+{
+    struct gp_origin origin;
+
+    gp_origin_take_machine(&origin);
     int rc = hash_file(model_path, origin.model_hash, err);
     if (rc)
         return rc;
@@ -83,9 +92,6 @@ int gp_origin_take(struct gp_origin *out, const struct gp_model *model, const ch
     gp_text_clean(origin.model.name);
     snprintf(origin.model_path, sizeof origin.model_path, "%s", model_path);
     gp_text_clean(origin.model_path);
-    processor_name(origin.processor);
-    snprintf(origin.kernel, sizeof origin.kernel, "%s",
-             uname(&system) ? "unknown" : system.release);
     *out = origin;
     return GP_OK;
 }

@@ -19,6 +19,9 @@ struct gp_origin {
     uint64_t memory_bytes;
 };
 
+/* The machine alone, for figures that have no model. */
+void gp_origin_take_machine(struct gp_origin *out);
+
 /* Reads the whole model file. */
 int gp_origin_take(struct gp_origin *out, const struct gp_model *model, const char *model_path,
                    struct gp_error *err);

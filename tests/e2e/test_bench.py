@@ -326,3 +326,153 @@ def test_sampling_and_the_cache_can_be_chosen(tiny):
     assert row["sampling"]["temperature"] == 0.6 and row["sampling"]["top_k"] == 7
     assert row["kv"]["fallback"] == "preempt" and row["engine"]["max_seqs"] == 3
     assert row["concurrency_max"] <= 3 and row["fallback"] == 0
+
+
+# ---- kernels ----
+
+WEIGHTS = ["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "IQ4_NL", "Q4_K", "Q5_K",
+           "Q6_K"]
+CACHES = ["f16", "bf16", "f32", "q8_0"]
+ROW_KERNELS = [("quantize", "q8"), ("quantize", "q8_k"), ("rms_norm", "f32"), ("rms", "f32"),
+               ("add", "f32"), ("silu_mul", "f32"), ("rope", "f32"), ("rope", "f32"),
+               ("ema", "f32"), ("softmax", "f32"), ("max_into", "f32")]
+KERNEL_KEYS = ["kernel", "type", "rows", "shape", "threads", "level", "unit", "median", "mean",
+               "stddev", "min", "max", "of_read", "over_ref", "version", "test_time", "machine",
+               "samples"]
+KERNEL_TIMES = {"median", "mean", "stddev", "min", "max", "of_read", "over_ref", "test_time",
+                "samples"}
+SHORT = ["--kernels", "--kernel-time", "1", "--kernel-bytes", "1MiB", "-t", "1"]
+FEW = ["--only", "read,rms,softmax,kv_store,f32,bf16"]
+
+
+def kernels(*args, **kwargs):
+    result = growpage("bench", *SHORT, *args, **kwargs)
+    assert result.returncode == 0 and result.stderr == b"", result.err
+    return result
+
+
+def kernel_rows(*args, **kwargs):
+    return [json.loads(line) for line in kernels(*args, "-o", "jsonl", **kwargs).out.splitlines()]
+
+
+def test_every_kernel_of_every_type_is_timed():
+    result = kernel_rows("-r", "1")
+    products = [("matmul", kind, rows) for kind in WEIGHTS for rows in (1, 2, 4, 8, 64, 512)]
+    attention = [("attention", kind, rows) for rows in (1, 8) for kind in CACHES]
+    heads = [(name, kind, 1) for name in ("kv_store", "kv_scores", "kv_move") for kind in CACHES]
+    assert [(row["kernel"], row["type"], row["rows"]) for row in result] == [
+        ("read", "", 1), *products, *attention, *[(*pair, 1) for pair in ROW_KERNELS], *heads]
+    assert result[0]["level"] in ("ref", "avx2", "avx512")
+    for row in result:
+        assert list(row) == KERNEL_KEYS and set(row["machine"]) == MACHINE
+        assert row["threads"] == 1 and row["level"] == result[0]["level"] and row["shape"]
+        from_memory = row["kernel"] in ("matmul", "attention") and row["rows"] == 1
+        assert row["unit"] == ("GB/s" if from_memory or row["kernel"] == "read"
+                               else "GMA/s" if row["kernel"] in ("matmul", "attention") else "ns")
+        compared = row["kernel"] != "read" and row["level"] != "ref"
+        for key, there in (("of_read", from_memory), ("over_ref", compared)):
+            assert (row[key] is not None) == there, row
+        for key in ("median", "mean", "min", "max", "of_read", "over_ref"):
+            assert row[key] is None or (0 < row[key] < 1e12 and math.isfinite(row[key])), row
+        assert row["samples"] == [row["median"]] and row["stddev"] == 0
+
+
+def test_kernels_in_all_formats():
+    args = [*FEW, "-r", "3"]
+    lines = kernel_rows(*args)
+    still = lambda row: timeless(row, KERNEL_TIMES)
+    for row in lines:
+        near = lambda a, b: math.isclose(a, b, rel_tol=1e-5)
+        assert len(row["samples"]) == 3 and near(row["median"], statistics.median(row["samples"]))
+        assert near(row["mean"], statistics.mean(row["samples"]))
+        assert row["min"] == min(row["samples"]) and row["max"] == max(row["samples"])
+    names = [(row["kernel"], row["type"]) for row in lines]
+    assert names == [("read", ""), ("rms", "f32"), ("softmax", "f32"), ("kv_store", "bf16"),
+                     ("kv_store", "f32")]
+    array = json.loads(kernels(*args, "-o", "json").out)
+    assert list(map(still, array)) == list(map(still, lines))
+    head, *body = csv.reader(io.StringIO(kernels(*args, "-o", "csv").out))
+    assert head == list(flat(lines[0])) and len(body) == len(lines)
+    for cells, line in zip(body, lines, strict=True):
+        for key, cell, value in zip(head, cells, flat(line).values(), strict=True):
+            assert key in KERNEL_TIMES or cell == str(value), key
+    text = kernels(*args).out
+    head, *body = table_of(text)
+    assert head == ["kernel", "type", "rows", "shape", "threads", "level", "median", "unit",
+                    "range", "of read", "over ref"]
+    assert [(row[0], row[1]) for row in body] == names
+    for cells, line in zip(body, lines, strict=True):
+        assert cells[2:6] == [str(line[key]) for key in ("rows", "shape", "threads", "level")]
+        low, high = map(float, cells[8].split(" to "))
+        assert 0 < low <= float(cells[6]) <= high and cells[7] == line["unit"]
+        assert cells[9] == "" and (float(cells[10]) > 0 if line["over_ref"] else cells[10] == "")
+    assert text.splitlines()[-1].startswith("build: growpage ")
+
+
+def test_kernels_run_on_as_many_threads_as_are_asked_for():
+    result = kernel_rows("-t", "3", "-r", "1", "--only", "read,matmul,softmax,q4_k,f32")
+    threads = lambda name: [row["threads"] for row in result if row["kernel"] == name]
+    assert threads("read") == [1, 3] and threads("matmul") == [1] * 12 + [3] * 12
+    assert threads("softmax") == [1]  # one thread, once
+    for row in result:
+        once = row["kernel"] == "read" or row["threads"] > 1
+        assert (row["over_ref"] is None) == (once or row["level"] == "ref")
+
+
+def test_kernels_of_a_level():
+    for row in kernel_rows("--only", "read,kv_store,rope,q8_0,f32", "-r", "1",
+                           env={"GP_CPU": "ref"}):
+        assert row["level"] == "ref" and row["over_ref"] is None
+    refused(growpage("bench", *SHORT, env={"GP_CPU": "z80"}), 1, "GP_CPU", "z80")
+    best = kernel_rows("--only", "rms", "-r", "1")[0]["level"]
+    if best != "ref":
+        row, = kernel_rows("--only", "rms", "-r", "1", env={"GP_CPU": "avx2"})
+        assert row["level"] == "avx2" and row["over_ref"] > 0
+
+
+@pytest.mark.parametrize("args, words", [
+    (["--kernels", "-m", "model.gguf"], ["-m", "with --kernels"]),
+    (["--kernels", "--model=model.gguf"], ["--model", "with --kernels"]),
+    (["--kernels", "-p", "512"], ["-p", "with --kernels"]),
+    (["--kernels", "-b", "4"], ["-b", "with --kernels"]),
+    (["--kernels", "--serve"], ["--serve", "with --kernels"]),
+    (["--kernels", "--kv", "full"], ["--kv", "with --kernels"]),
+    (["--kernels", "--seed", "1"], ["--seed", "with --kernels"]),
+    (["-r", "2", "--no-warmup", "--kernels"], ["--no-warmup", "with --kernels"]),
+    (["--kernels", "stray"], ["stray"]),
+    (["--kernels=1"], ["--kernels", "takes no value"]),
+    (["--kernels", "-r", "0"], ["-r", "0"]),
+    (["--kernels", "-t", "0"], ["-t", "0"]),
+    (["--kernels", "--kernel-time", "0"], ["--kernel-time", "0"]),
+    (["--kernels", "--kernel-bytes", "1KiB"], ["--kernel-bytes", "1KiB"]),
+    (["--kernels", "--only", "matmul,nosuch"], ["--only", "nosuch"]),
+    (["--kernels", "--only", "softmax,q4_k"], ["--only"]),
+    (["--kernels", "--only", "read,,rope"], ["--only", "no kernel"]),
+    (["--kernels", "--only", ""], ["--only", "empty"]),
+    (["--only", "matmul"], ["--only", "without --kernels"]),
+    (["--kernel-time", "5"], ["--kernel-time", "without --kernels"]),
+    (["--kernel-bytes", "5MiB"], ["--kernel-bytes", "without --kernels"]),
+])
+def test_what_does_not_go_with_kernels_is_refused_by_name(args, words):
+    refused(growpage("bench", *args), 2, *words)
+
+
+def test_ctrl_c_keeps_the_kernels_that_are_done():
+    args = ["--kernels", "--kernel-time", "300", "-r", "2", "-t", "1", "--only", "rms,add", "-o",
+            "jsonl"]
+    with start("bench", *args, bufsize=0) as process:
+        line = process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=20 * SLOW)
+    assert process.returncode == 130
+    assert stderr.decode() == "growpage: bench: interrupted after 1 of 2 kernels\n"
+    assert json.loads(line)["kernel"] == "rms" and stdout == b""
+
+
+@pytest.mark.parametrize("form", ["md", "csv", "json", "jsonl"])
+def test_kernels_that_cannot_be_written_are_a_failure(form):
+    with open("/dev/full", "wb") as full:
+        with start("bench", *SHORT, *FEW, "-o", form, stdout=full) as process:
+            _, stderr = process.communicate(timeout=60 * SLOW)
+    assert process.returncode == 1
+    assert stderr.startswith(b"growpage: standard output: No space"), stderr
