@@ -25,6 +25,7 @@ CAUSES = ["policy", "start", "initial", "pressure", "capped", "fallback"]
 class Options(C.Structure):  # struct gp_kv_options
     _fields_ = [
         ("policy", C.c_int),
+        ("select", C.c_int),
         ("budget_tokens", C.c_uint32),
         ("compress_probability", C.c_double),
         ("seed", C.c_uint64),
