@@ -35,7 +35,7 @@ int main(int argc, char **argv)
     options.max_seqs = 1;
     options.context = 1024;
     if (gp_model_open(&model, &model_options, &err) ||
-        gp_model_apply_template(model, &chat, &prompt, &prompt_count, NULL, &err) ||
+        gp_model_apply_template(model, &chat, &prompt, &prompt_count, NULL, NULL, &err) ||
         gp_engine_open(&engine, model, &options, &err) ||
         gp_decoder_open(&decoder, model, false, &err))
         return fail(&err);

@@ -100,9 +100,10 @@ struct gp_chat {
 };
 
 /* Render the chat template and tokenize it; message text can never become a control token.
- * Either of ids and text may be NULL. */
+ * Either of ids and text may be NULL; text is zero-terminated, and may hold zeros that the messages
+ * brought. */
 GP_API int gp_model_apply_template(const struct gp_model *model, const struct gp_chat *chat,
-                                   int32_t **ids, uint32_t *count, char **text,
+                                   int32_t **ids, uint32_t *count, char **text, size_t *length,
                                    struct gp_error *err);
 
 /* A report on a file without loading it: hyper-parameters, tokenizer, tensors by type, memory for

@@ -93,7 +93,7 @@ static int render(const struct conversation *c, int32_t **ids, uint32_t *count,
 
     if (!messages)
         return gp_fail(err, GP_ENOMEM, "conversation: out of memory");
-    int rc = gp_model_apply_template(c->model, &chat, ids, count, NULL, err);
+    int rc = gp_model_apply_template(c->model, &chat, ids, count, NULL, NULL, err);
     free(messages);
     return rc;
 }

@@ -69,7 +69,7 @@ static int encode(const struct gp_model *model, const struct gp_settings *s, con
     if (!json)
         return gp_fail(err, GP_ENOMEM, "prompt: out of memory");
     chat.messages = json;
-    rc = gp_model_apply_template(model, &chat, ids, count, NULL, err);
+    rc = gp_model_apply_template(model, &chat, ids, count, NULL, NULL, err);
     free(json);
     return rc;
 }

@@ -270,7 +270,7 @@ static int render(const struct gp_model *model, const struct gp_chat *chat, cons
 }
 
 int gp_model_apply_template(const struct gp_model *model, const struct gp_chat *chat, int32_t **ids,
-                            uint32_t *count, char **text, struct gp_error *err)
+                            uint32_t *count, char **text, size_t *length, struct gp_error *err)
 {
     json_t *messages = NULL, *tools = NULL, *variables = NULL;
     struct gp_prompt prompt = {0};
@@ -295,6 +295,7 @@ int gp_model_apply_template(const struct gp_model *model, const struct gp_chat *
         rc = gp_tokenize(model->tokenizer, prompt.spans, prompt.span_count, false, ids, count, err);
     if (!rc && text) {
         *text = gp_mem_copy(prompt.text, prompt.length);
+        *length = prompt.length;
         if (!*text) {
             rc = gp_fail(err, GP_ENOMEM, "chat: out of memory");
             if (ids)

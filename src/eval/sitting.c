@@ -98,7 +98,7 @@ static int encode(const struct desk *desk, struct item *item, struct gp_error *e
     if (!json)
         return gp_fail(err, GP_ENOMEM, "prompt: out of memory");
     chat.messages = json;
-    int rc = gp_model_apply_template(desk->model, &chat, &item->ids, &item->count, NULL, err);
+    int rc = gp_model_apply_template(desk->model, &chat, &item->ids, &item->count, NULL, NULL, err);
     free(json);
     return rc;
 }

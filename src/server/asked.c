@@ -148,14 +148,15 @@ static int read_chat(const struct gp_api *api, const json_t *body, struct gp_ask
                      struct gp_refusal *r)
 {
     char *text = NULL;
+    size_t length = 0;
     int32_t *ids = NULL;
     uint32_t count = 0;
 
-    if (gp_chat_render(api, body, &ids, &count, &text, r))
+    if (gp_chat_render(api, body, &ids, &count, &text, &length, r))
         return GP_EINVAL;
     asked->split_thought = api->split_thoughts;
-    asked->thought_opened = gp_thought_opened(text);
-    asked->thought_closed = gp_thought_closed(text);
+    asked->thought_opened = gp_thought_opened(text, length);
+    asked->thought_closed = gp_thought_closed(text, length);
     gp_free(text);
     asked->prompts = gp_mem_alloc_array(1, sizeof *asked->prompts);
     if (asked->prompts)

@@ -68,7 +68,7 @@ const json_t *gp_asked_tools(const json_t *body);
 /* messages, tools, chat_template_kwargs and their like, through the template.  Either of ids and
  * text may be NULL. */
 int gp_chat_render(const struct gp_api *api, const json_t *body, int32_t **ids, uint32_t *count,
-                   char **text, struct gp_refusal *refusal);
+                   char **text, size_t *length, struct gp_refusal *refusal);
 
 /* Can a prompt of so many tokens ever run here? */
 int gp_prompt_check(const struct gp_api *api, uint32_t count, struct gp_refusal *refusal);

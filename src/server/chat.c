@@ -182,7 +182,7 @@ static int check_length(const struct gp_api *api, const json_t *messages, struct
 }
 
 int gp_chat_render(const struct gp_api *api, const json_t *body, int32_t **ids, uint32_t *count,
-                   char **text, struct gp_refusal *r)
+                   char **text, size_t *length, struct gp_refusal *r)
 {
     struct gp_chat chat = {.add_generation_prompt = true, .now = (int64_t)time(NULL)};
     char *variables = NULL, *dumped = NULL, *tools = NULL;
@@ -211,7 +211,7 @@ int gp_chat_render(const struct gp_api *api, const json_t *body, int32_t **ids, 
         chat.messages = dumped;
         chat.variables = variables;
         chat.tools = tools;
-        int made = gp_model_apply_template(api->model, &chat, ids, count, text, &err);
+        int made = gp_model_apply_template(api->model, &chat, ids, count, text, length, &err);
         if (made)
             rc = gp_refuse(r, made == GP_ENOMEM ? 500 : 400, "messages", "messages: %s",
                            err.message);

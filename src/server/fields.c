@@ -35,6 +35,28 @@ static int scan(const char *body, size_t length, struct gp_refusal *r)
     return GP_OK;
 }
 
+/* The field of a string that holds a NUL and may not: NULL when there is none. */
+static const char *find_nul(const json_t *value, const char *name)
+{
+    static const char *const texts[] = {"prompt", "content", "text", "reasoning_content",
+                                        "reasoning"};
+    const char *found = NULL, *key;
+    json_t *item;
+    size_t i;
+
+    if (json_is_string(value)) {
+        if (!memchr(json_string_value(value), 0, json_string_length(value)))
+            return NULL;
+        for (i = 0; i < sizeof texts / sizeof *texts; i++)
+            if (strcmp(name, texts[i]) == 0)
+                return NULL;
+        return name;
+    }
+    json_array_foreach(value, i, item) if (!found) found = find_nul(item, name);
+    json_object_foreach((json_t *)value, key, item) if (!found) found = find_nul(item, key);
+    return found;
+}
+
 int gp_body_parse(const char *body, size_t length, json_t **out, struct gp_refusal *r)
 {
     json_error_t error;
@@ -43,7 +65,7 @@ int gp_body_parse(const char *body, size_t length, json_t **out, struct gp_refus
         return gp_refuse(r, 400, NULL, "body: empty; one JSON object is expected");
     if (scan(body, length, r))
         return GP_EINVAL;
-    json_t *root = json_loadb(body, length, JSON_REJECT_DUPLICATES, &error);
+    json_t *root = json_loadb(body, length, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
 
     if (!root)
         return gp_refuse(r, 400, NULL, "body: not JSON: line %d, column %d: %s", error.line,
@@ -51,6 +73,14 @@ int gp_body_parse(const char *body, size_t length, json_t **out, struct gp_refus
     if (!json_is_object(root)) {
         json_decref(root);
         return gp_refuse(r, 400, NULL, "body: not a JSON object");
+    }
+    /* Models write NULs, and clients send them back; names and words end at one. */
+    const char *name = memmem(body, length, "\\u0000", 6) ? find_nul(root, "") : NULL;
+
+    if (name) {
+        (void)gp_refuse(r, 400, NULL, "body: %.60s: a NUL in what is no text", name);
+        json_decref(root);
+        return GP_EINVAL;
     }
     *out = root;
     return GP_OK;

@@ -13,7 +13,8 @@
 #include "server/refusal.h"
 
 /* A body's one JSON object; the caller's (json_decref).  Nesting is counted before anything
- * recurses. */
+ * recurses.  Only texts (prompt, content, text, reasoning) may hold a NUL: they go by their length,
+ * whatever else is read ends at its first one. */
 int gp_body_parse(const char *body, size_t length, json_t **out, struct gp_refusal *refusal);
 
 /* The field, or NULL when it is absent or null. */

@@ -67,7 +67,7 @@ static int read_tokens(const struct gp_api *api, const json_t *body, int32_t **i
     if (wrong)
         return gp_refuse(r, 400, wrong, "%s: must be a string", wrong);
     if (gp_field(body, "messages"))
-        return gp_chat_render(api, body, ids, count, NULL, r);
+        return gp_chat_render(api, body, ids, count, NULL, NULL, r);
     if (!text)
         return gp_refuse(r, 400, "prompt", "prompt: missing");
     if (gp_model_tokenize(api->model, json_string_value(text), json_string_length(text),
@@ -141,13 +141,14 @@ static void detokenize(const struct gp_api *api, const json_t *body, struct gp_e
 static void apply_template(const struct gp_api *api, const json_t *body, struct gp_exchange *ex)
 {
     struct gp_refusal refusal;
+    size_t length;
     char *text;
 
-    if (gp_chat_render(api, body, NULL, NULL, &text, &refusal)) {
+    if (gp_chat_render(api, body, NULL, NULL, &text, &length, &refusal)) {
         gp_reply_refuse(ex, &refusal);
         return;
     }
-    json_t *json = json_pack("{s:s}", "prompt", text);
+    json_t *json = json_pack("{s:o}", "prompt", gp_answer_bytes(text, length));
 
     gp_free(text);
     gp_reply_json(ex, 200, json);

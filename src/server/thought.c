@@ -14,23 +14,23 @@ void gp_thought_init(struct gp_thought *t, bool opened)
     *t = (struct gp_thought){.state = opened ? GP_THOUGHT_BEGINS : GP_THOUGHT_UNDECIDED};
 }
 
-static bool ends_with(const char *prompt, const char *tag)
+static bool ends_with(const char *prompt, size_t length, const char *tag)
 {
-    size_t length = strlen(prompt), bytes = strlen(tag);
+    size_t bytes = strlen(tag);
 
     while (length > 0 && is_blank(prompt[length - 1]))
         length--;
     return length >= bytes && memcmp(prompt + length - bytes, tag, bytes) == 0;
 }
 
-bool gp_thought_opened(const char *prompt)
+bool gp_thought_opened(const char *prompt, size_t length)
 {
-    return ends_with(prompt, opener);
+    return ends_with(prompt, length, opener);
 }
 
-bool gp_thought_closed(const char *prompt)
+bool gp_thought_closed(const char *prompt, size_t length)
 {
-    return ends_with(prompt, closer);
+    return ends_with(prompt, length, closer);
 }
 
 /* What was held is text after all. */

@@ -38,7 +38,7 @@ void gp_thought_end(struct gp_thought *thought, struct gp_buffer *reasoning,
                     struct gp_buffer *content);
 
 /* Whether a prompt ends with the opening tag, blanks aside; with the closing one. */
-bool gp_thought_opened(const char *prompt);
-bool gp_thought_closed(const char *prompt);
+bool gp_thought_opened(const char *prompt, size_t length);
+bool gp_thought_closed(const char *prompt, size_t length);
 
 #endif

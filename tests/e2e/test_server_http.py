@@ -99,13 +99,34 @@ def test_b25_brackets_in_strings_do_not_count(server):
 
 
 @pytest.mark.parametrize("body", [
-    b'{"prompt":"\xff\xfe"}', b'{"prompt":"\\ud83d"}', b'{"prompt":"\\u0000"}',
+    b'{"prompt":"\xff\xfe"}', b'{"prompt":"\\ud83d"}', b'{"model":"\\u0000"}',
     b'{"prompt":"\xc0\x80"}', b'\xef\xbb\xbf{"prompt":"x"}', b"", b"{", b"nonsense", b"[]", b'"x"',
     b"null", b'{"prompt":"x"}{', b'{"prompt":"x",}', b"{'prompt':1}", b'{"prompt":"x"\x00}',
     b'{"prompt":"x","prompt":"y"}', b'{"prompt":nan}', bytes(range(256)), b"\x00" * 100])
 def test_b36_bad_bytes(server, body):
     error = server.refuse("/v1/completions", body)
     assert error["type"] == "invalid_request_error" and error["message"].startswith("body: ")
+
+
+def test_b36_a_nul_in_a_text_is_a_character(server):
+    """Models write them, chats send them back, and benchmarks draw any token."""
+    text = "a\0b"
+    ids = server.post("/tokenize", {"content": text})["tokens"]
+    assert server.post("/detokenize", {"tokens": ids})["content"] == text
+    echoed = server.complete(text, echo=True, max_tokens=1)
+    assert echoed["choices"][0]["text"].startswith(text)
+    assert echoed["usage"]["prompt_tokens"] >= len(ids)
+    for content in (text, [{"type": "text", "text": text}]):
+        messages = [{"role": "user", "content": content}]
+        prompt = server.post("/apply-template", {"messages": messages})["prompt"]
+        assert text in prompt and prompt.index(text) + len(text) < len(prompt)
+        count = server.post("/tokenize", {"messages": messages})["count"]
+        assert server.chat(content, max_tokens=1)["usage"]["prompt_tokens"] == count
+    for path, body in (("/v1/completions", {"prompt": "x", "stop": "\0"}),
+                       ("/v1/completions", {"prompt": "x", "kv": {"policy": "full\0"}}),
+                       ("/v1/chat/completions",
+                        {"messages": [{"role": "user\0", "content": "x"}]})):
+        server.refuse(path, body, words=["NUL"])
 
 
 # ---- B27: framing ----

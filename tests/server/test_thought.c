@@ -106,7 +106,9 @@ static void prompts_that_open_a_thought_are_known(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(prompts); i++)
-        assert_int_equal(gp_thought_opened(prompts[i].prompt), prompts[i].opened);
+        assert_int_equal(gp_thought_opened(prompts[i].prompt, strlen(prompts[i].prompt)),
+                         prompts[i].opened);
+    assert_true(gp_thought_opened("x\0y<think>", 10) && !gp_thought_closed("x\0y<think>", 10));
 }
 
 int main(void)
