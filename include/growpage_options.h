@@ -154,9 +154,6 @@ struct gp_scorer {
 
 struct gp_kv_options {
     enum gp_policy policy;
-    /* Whose scorer says what growpage, fixed, random, inverse or shrink keep ("growpage+zipage");
-     * GP_POLICY_FULL: none, the query summaries do (section 4).  Not of the paper. */
-    enum gp_policy select;
     uint32_t budget_tokens;      /* T.  fixed: rounded down to pages, at least 2 pages    */
     double compress_probability; /* random: 0.7                                          */
     uint64_t seed;               /* random: its own stream                                */
@@ -166,6 +163,9 @@ struct gp_kv_options {
     float beta_short; /* 0.9   (section 2)                                     */
     float beta_long;  /* 0.999                                                 */
     enum gp_summary_init summary_init;
+    /* Whose scorer says what growpage, fixed, random, inverse or shrink keep ("growpage+zipage");
+     * GP_POLICY_FULL: none, the query summaries do (section 4).  Not of the paper. */
+    enum gp_policy select;
 
     double coverage;  /* p, 0.99 (section 3)                                   */
     double threshold; /* tau, 0                                                */

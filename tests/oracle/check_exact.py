@@ -25,7 +25,6 @@ CAUSES = ["policy", "start", "initial", "pressure", "capped", "fallback"]
 class Options(C.Structure):  # struct gp_kv_options
     _fields_ = [
         ("policy", C.c_int),
-        ("select", C.c_int),
         ("budget_tokens", C.c_uint32),
         ("compress_probability", C.c_double),
         ("seed", C.c_uint64),
@@ -34,6 +33,7 @@ class Options(C.Structure):  # struct gp_kv_options
         ("beta_short", C.c_float),
         ("beta_long", C.c_float),
         ("summary_init", C.c_int),
+        ("select", C.c_int),
         ("coverage", C.c_double),
         ("threshold", C.c_double),
         ("metric", C.c_int),
