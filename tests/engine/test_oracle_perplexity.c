@@ -98,6 +98,10 @@ static void text_has_the_tokens_that_llama_cpp_makes_of_it(void **state)
 static void smollm2_is_as_surprised_as_under_llama_cpp(void **state)
 {
     (void)state;
+#ifdef GP_DEBUG
+    print_message("# skip: a figure of the model's, and test_smollm2 runs its code; see release\n");
+    skip();
+#endif
     compare(MODEL_PATH, "smollm2", getenv("GP_LONG") ? 0 : SHORT_WINDOWS);
 }
 

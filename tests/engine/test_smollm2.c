@@ -172,16 +172,12 @@ static void full_gets_through_by_preemption_with_the_text_of_each_alone(void **s
 
 /* ---- what is left of the text when the cache is cut ---- */
 
-#define TELLERS     (TELLER_TEXTS * 4)
-#define TOLD        300u /* tokens of a text */
-#define LOOP        200u /* a loop goes on for so long */
-#define PERIOD      20u  /* ... and comes round sooner */
-#define BUDGET_NATS 0.5  /* what a token may be harder to expect than one of a full cache */
-#ifdef GP_DEBUG
-#define TELLER_TEXTS 1u
-#else
+#define TELLERS      (TELLER_TEXTS * 4)
+#define TOLD         300u /* tokens of a text */
+#define LOOP         200u /* a loop goes on for so long */
+#define PERIOD       20u  /* ... and comes round sooner */
+#define BUDGET_NATS  0.5  /* what a token may be harder to expect than one of a full cache */
 #define TELLER_TEXTS 3u
-#endif
 
 static bool loops(const struct gp_token *tokens, uint32_t count)
 {
@@ -231,6 +227,10 @@ static void a_cut_cache_still_tells_a_story(void **state)
 
     (void)state;
     need_model();
+#ifdef GP_DEBUG
+    print_message("# skip: of the text, not of the program; a release build reads it\n");
+    skip();
+#endif
     pool_options(&options, "full", 1000);
     options.page_tokens = 16;
     options.max_seqs = TELLERS;
