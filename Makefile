@@ -34,7 +34,7 @@ CFLAGS_$(CONFIG) ?= $(error CONFIG must be release, debug, asan, tsan, cov or fu
 
 # The whole program runs on any x86-64.  Only these files may use more, and the dispatcher calls them
 # only after CPUID and the operating system agreed.
-ISA_avx2   := -mavx2 -mfma -mf16c -mbmi2
+ISA_avx2   := -O2 -mavx2 -mfma -mf16c -mbmi2
 ISA_avx512 := $(ISA_avx2) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni
 isa         = $(foreach i,avx2 avx512,$(if $(findstring _$i.c,$1),$(ISA_$i)))
 

@@ -7,16 +7,22 @@
 
 #include "kernels/internal.h"
 
-/* Loops over a constant count whose arrays of registers must become registers.  One loop over
- * such an array that is not unrolled puts all of it into memory. */
+/* GP_UNROLL: loops over a constant count whose arrays of registers must become registers.  One loop
+ * over such an array that is not unrolled puts all of it into memory.
+ * GP_INLINE: functions whose constant arguments make a version of the loop each.
+ * A build with checks has loops and calls as they are written: the results are the same to the bit,
+ * and with a check at every access a compiler works for minutes on a file of versions. */
+#ifdef GP_DEBUG
+#define GP_UNROLL
+#define GP_INLINE static inline
+#else
 #ifdef __clang__
 #define GP_UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define GP_UNROLL _Pragma("GCC unroll 16")
 #endif
-
-/* Functions whose constant arguments make a version of the loop each. */
 #define GP_INLINE static inline __attribute__((always_inline))
+#endif
 
 /* Ask for `bytes` bytes from p on, while there is time.  A product with one row is as fast as its
  * weights arrive, and the hardware alone does not follow the lines of a block far enough ahead.
