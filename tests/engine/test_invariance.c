@@ -16,14 +16,11 @@
 #define PROMPT 45u
 #define OUTPUT 120u
 
-/* Builds with checks take ten times as long: of the many places to interrupt at, and of the
- * policies, every so many.  Tests begin with different policies, so that each of them is met. */
+/* Builds with checks take ten times as long: of the many places to interrupt at, every so many. */
 #ifdef GP_DEBUG
-#define SPARSE   4u
-#define POLICIES 3u
+#define SPARSE 4u
 #else
-#define SPARSE   1u
-#define POLICIES 1u
+#define SPARSE 1u
 #endif
 
 /* What a test is run with: every policy with the cache that is the default, some with another. */
@@ -45,7 +42,7 @@ static void ask(struct gp_request *request)
 static void neighbours_do_not_change_a_request(void **state)
 {
     (void)state;
-    for (size_t p = 0; p < 2 * RIG_POLICIES; p += POLICIES) {
+    for (size_t p = 0; p < 2 * RIG_POLICIES; p += RIG_STRIDE) {
         struct gp_engine_options options;
         struct gp_request request;
         struct rig_output alone, among;
@@ -202,7 +199,7 @@ static void preemption_instead_of_fallback_keeps_every_request_its_own(void **st
     uint32_t preempted = 0;
 
     (void)state;
-    for (size_t p = 2 % POLICIES; p < RIG_POLICIES; p += POLICIES) {
+    for (size_t p = 2 % RIG_STRIDE; p < RIG_POLICIES; p += RIG_STRIDE) {
         engine_rig_options(&options);
         engine_rig_set_policy(&options, engine_rig_policies[p]);
         options.kv.fallback = GP_FALLBACK_PREEMPT;
@@ -383,7 +380,8 @@ static void slots_in_another_order_change_nothing_but_rounding(void **state)
 
 int main(void)
 {
-    struct variant f16 = {"f16", 0, POLICIES}, f16_preempted = {"f16", 1 % POLICIES, POLICIES};
+    struct variant f16 = {"f16", 0, RIG_STRIDE},
+                   f16_preempted = {"f16", 1 % RIG_STRIDE, RIG_STRIDE};
     struct variant q8_0 = {"q8_0", 1, 6};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slots_in_another_order_change_nothing_but_rounding),
