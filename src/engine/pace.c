@@ -3,6 +3,10 @@
 /* What is aimed at, for a step takes longer than foreseen as often as not. */
 #define AIM 0.8
 
+/* What a step without prompts takes grows with the streams, by little from one to the next.  More
+ * than that is a disturbance, and the steps up to the next one would all be too long for it. */
+#define GROWTH 1.125
+
 #define FIRST_ROWS   8u  /* while nobody knows what a row costs                     */
 #define ALONE_PERIOD 32u /* steps with prompts between two without, at most         */
 
@@ -38,7 +42,9 @@ void gp_pace_ran(struct gp_pace *pace, uint32_t decode_rows, uint32_t prompt_row
     if (differs(decode_rows, pace->alone_rows))
         pace->alone_ns = 0;
     if (prompt_rows == 0) {
-        pace->alone_ns = follow(pace->alone_ns, (double)ns);
+        double most = pace->alone_ns * GROWTH, alone = follow(pace->alone_ns, (double)ns);
+
+        pace->alone_ns = most > 0 && alone > most ? most : alone;
         pace->alone_rows = decode_rows;
         pace->since_alone = 0;
         return;

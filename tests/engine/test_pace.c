@@ -109,6 +109,27 @@ static void a_disturbed_step_is_forgotten(void **state)
     assert_true(gp_pace_rows(&pace) >= before * 9 / 10);
 }
 
+static void a_disturbed_step_without_prompts_lets_no_more_in(void **state)
+{
+    struct gp_pace pace = {.stall = 3};
+    uint32_t steps;
+
+    (void)state;
+    run_alone(&pace, &small, 8, 20);
+    read_prompt(&pace, &small, 8, 500, 0, &steps);
+    run_alone(&pace, &small, 8, 1);
+    uint32_t before = gp_pace_rows(&pace);
+
+    gp_pace_ran(&pace, 8, 0, (uint64_t)(20 * alone(&small, 8)));
+    assert_true(gp_pace_rows(&pace) <= before * 5 / 4);
+    /* ... and not for long; streams that really take longer are believed by and by. */
+    run_alone(&pace, &small, 8, 4);
+    assert_true(gp_pace_rows(&pace) <= before * 9 / 8);
+    for (uint32_t i = 0; i < 20; i++)
+        gp_pace_ran(&pace, 8, 0, (uint64_t)(2 * alone(&small, 8)));
+    assert_true(gp_pace_rows(&pace) >= before * 3 / 2);
+}
+
 static void other_streams_are_timed_anew(void **state)
 {
     struct gp_pace pace = {.stall = 3};
@@ -151,6 +172,7 @@ int main(void)
         cmocka_unit_test(no_step_is_longer_than_was_asked_for),
         cmocka_unit_test(what_is_allowed_is_used),
         cmocka_unit_test(a_disturbed_step_is_forgotten),
+        cmocka_unit_test(a_disturbed_step_without_prompts_lets_no_more_in),
         cmocka_unit_test(other_streams_are_timed_anew),
         cmocka_unit_test(without_a_limit_there_is_none),
         cmocka_unit_test(nobody_waits_for_prompts_alone),
