@@ -3,10 +3,6 @@
 /* What is aimed at, for a step takes longer than foreseen as often as not. */
 #define AIM 0.8
 
-/* What a step without prompts takes grows with the streams, by little from one to the next.  More
- * than that is a disturbance, and the steps up to the next one would all be too long for it. */
-#define GROWTH 1.125
-
 #define FIRST_ROWS   8u  /* while nobody knows what a row costs                     */
 #define ALONE_PERIOD 32u /* steps with prompts between two without, at most         */
 
@@ -23,10 +19,17 @@ uint32_t gp_pace_rows(const struct gp_pace *pace)
     return rows < 1 ? 1 : rows < 1e9 ? (uint32_t)rows : UINT32_MAX;
 }
 
-/* One that is much longer than those before may have been disturbed: believe a part of it. */
+/* What is learned rises by an eighth at most, for one that is much longer than those before was
+ * disturbed more likely than not, and all steps until the next one would be planned by it. */
+#define RISE 1.125
+
 static double follow(double old, double seen)
 {
-    return old > 0 ? old + (seen - old) / 4 : seen;
+    double next = old + (seen - old) / 4, most = old * RISE;
+
+    if (old <= 0)
+        return seen;
+    return next < most ? next : most;
 }
 
 /* Other streams than those that alone_ns was learned from. */
@@ -42,9 +45,7 @@ void gp_pace_ran(struct gp_pace *pace, uint32_t decode_rows, uint32_t prompt_row
     if (differs(decode_rows, pace->alone_rows))
         pace->alone_ns = 0;
     if (prompt_rows == 0) {
-        double most = pace->alone_ns * GROWTH, alone = follow(pace->alone_ns, (double)ns);
-
-        pace->alone_ns = most > 0 && alone > most ? most : alone;
+        pace->alone_ns = follow(pace->alone_ns, (double)ns);
         pace->alone_rows = decode_rows;
         pace->since_alone = 0;
         return;

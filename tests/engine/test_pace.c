@@ -57,6 +57,17 @@ static double read_prompt(struct gp_pace *pace, const struct machine *m, uint32_
     return worst / alone(m, streams);
 }
 
+/* What a pace of three steps has learned from `streams` and from a prompt beside them. */
+static struct gp_pace learned(uint32_t streams, uint32_t tokens)
+{
+    struct gp_pace pace = {.stall = 3};
+    uint32_t steps;
+
+    run_alone(&pace, &small, streams, 20);
+    read_prompt(&pace, &small, streams, tokens, 0, &steps);
+    return pace;
+}
+
 static void no_step_is_longer_than_was_asked_for(void **state)
 {
     static const double stalls[] = {1.5, 2, 3, 10};
@@ -95,14 +106,11 @@ static void what_is_allowed_is_used(void **state)
 
 static void a_disturbed_step_is_forgotten(void **state)
 {
-    struct gp_pace pace = {.stall = 3};
+    struct gp_pace pace = learned(8, 500);
+    uint32_t before = gp_pace_rows(&pace);
     uint32_t steps;
 
     (void)state;
-    run_alone(&pace, &small, 8, 20);
-    read_prompt(&pace, &small, 8, 500, 0, &steps);
-    uint32_t before = gp_pace_rows(&pace);
-
     gp_pace_ran(&pace, 8, before, (uint64_t)(20 * alone(&small, 8)));
     assert_true(gp_pace_rows(&pace) < before);
     read_prompt(&pace, &small, 8, 500, 0, &steps);
@@ -111,12 +119,9 @@ static void a_disturbed_step_is_forgotten(void **state)
 
 static void a_disturbed_step_without_prompts_lets_no_more_in(void **state)
 {
-    struct gp_pace pace = {.stall = 3};
-    uint32_t steps;
+    struct gp_pace pace = learned(8, 500);
 
     (void)state;
-    run_alone(&pace, &small, 8, 20);
-    read_prompt(&pace, &small, 8, 500, 0, &steps);
     run_alone(&pace, &small, 8, 1);
     uint32_t before = gp_pace_rows(&pace);
 
@@ -132,12 +137,10 @@ static void a_disturbed_step_without_prompts_lets_no_more_in(void **state)
 
 static void other_streams_are_timed_anew(void **state)
 {
-    struct gp_pace pace = {.stall = 3};
+    struct gp_pace pace = learned(64, 300);
     uint32_t steps;
 
     (void)state;
-    run_alone(&pace, &small, 64, 20);
-    read_prompt(&pace, &small, 64, 300, 0, &steps);
     /* Most of them leave: the next step tells, the one after it has no prompt. */
     gp_pace_ran(&pace, 4, 1, (uint64_t)beside(&small, 4, 1, 300));
     assert_int_equal(gp_pace_rows(&pace), 0);
