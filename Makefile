@@ -33,7 +33,7 @@ CFLAGS_fuzz    := -O1 -DGP_DEBUG -fsanitize=fuzzer-no-link,address,undefined -fn
 CFLAGS_$(CONFIG) ?= $(error CONFIG must be release, debug, asan, tsan, cov or fuzz)
 
 # The whole program runs on any x86-64.  Only these files may use more, and the dispatcher calls them
-# only after CPUID and the operating system agreed.
+# only after CPUID and the operating system agreed.  Tests spend their time here: -O2 in every build.
 ISA_avx2   := -O2 -mavx2 -mfma -mf16c -mbmi2
 ISA_avx512 := $(ISA_avx2) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni
 isa         = $(foreach i,avx2 avx512,$(if $(findstring _$i.c,$1),$(ISA_$i)))
